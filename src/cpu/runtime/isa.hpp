@@ -1,0 +1,23 @@
+// The instruction sets that the CPU kernels are written for, and the choice of one at run time. Each has its own folder
+// under kernels/ and its own namespace (minfer::cpu::scalar, avx2, avx512). The scalar kernels take f32 activations and
+// are the oracle of all others.
+#pragma once
+
+#include <string_view>
+
+namespace minfer::cpu {
+
+enum class Isa {
+  scalar,
+  avx2,    // AVX2, FMA, F16C
+  avx512,  // AVX-512 F BW VL DQ VBMI VNNI BF16
+};
+
+std::string_view isa_name(Isa isa);  // "scalar", "avx2", "avx512"
+// Whether this machine and this build can execute `isa`.
+bool isa_available(Isa isa);
+// The one to use: `forced` by name ("" for the best available). Errors: invalid_input for an unknown name, unsupported
+// for one that this machine lacks; both list what is available.
+Isa choose_isa(std::string_view forced);
+
+}  // namespace minfer::cpu
