@@ -19,12 +19,15 @@ constexpr int64_t kTileVectors =
     96;  // query vectors a tile aims at: packed queries, scores and values fit a 1 MiB cache
 constexpr int64_t kSplitVectors = 16;                // tiles up to this many vectors are split by chunks
 constexpr int64_t kPartialBytes = int64_t{8} << 20;  // partial results a wave, where one row's do not need more
+constexpr int64_t kGrainsPerThread = 8;  // a thread claims several work items at once, to prefetch across them
+constexpr int64_t kMostGrain = 4;
 constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kLine = 64;
 
 struct Tile {
   int64_t first_row;
   int64_t rows;
+  int64_t first_page;
   int64_t first_chunk;
   int64_t chunks;
   int64_t item;     // its first work item in the wave
@@ -142,17 +145,24 @@ class AttentionRun {
       begin = std::min(begin, args_.spec.window > 0 ? std::max<int64_t>(0, position - args_.spec.window + 1) : 0);
       end = std::max(end, position + 1);
     }
+    tile.first_page = begin / kKvPageTokens;
     tile.first_chunk = begin / kAttentionChunkTokens;
     tile.chunks = chunk_count(end) - tile.first_chunk;
+  }
+
+  // A tile's positions are consecutive, so that every page between its first and last is seen by one of its rows.
+  bool follows(int64_t row) const {
+    return args_.row_sequence[row] == args_.row_sequence[row - 1] &&
+           args_.row_position[row] == args_.row_position[row - 1] + 1;
   }
 
   void plan_tiles() {
     const int64_t tile_rows = attention_tile_rows(group_);
     for (int64_t row = 0; row < args_.rows;) {
       int64_t end = row + 1;
-      while (end < args_.rows && end - row < tile_rows && args_.row_sequence[end] == args_.row_sequence[row]) ++end;
+      while (end < args_.rows && end - row < tile_rows && follows(end)) ++end;
       Tile& tile = tiles_[tile_count_++];
-      tile = {row, end - row, 0, 0, 0, -1};
+      tile = {row, end - row, 0, 0, 0, 0, -1};
       set_chunks(tile);
       row = end;
     }
@@ -186,8 +196,9 @@ class AttentionRun {
 
   void run_wave(const AttentionKernels& kernels) {
     // Last item first: later tiles of a prompt see more positions, and long items should not come last.
-    worker_.parallel_for(items_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t item = begin; item < end; ++item) run_item(kernels, items_ - 1 - item);
+    const int64_t grain = std::clamp<int64_t>(items_ / (kGrainsPerThread * worker_.count()), 1, kMostGrain);
+    worker_.parallel_for(items_, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t item = begin; item < end; ++item) run_item(kernels, items_ - 1 - item, item + 1 < end);
     });
     if (!any_split_) return;
     const int64_t kv_heads = args_.spec.kv.kv_heads;
@@ -234,27 +245,51 @@ class AttentionRun {
     return partial_at(block, vectors);
   }
 
-  void run_item(const AttentionKernels& kernels, int64_t item) {
-    const Tile* after = std::upper_bound(tiles_ + wave_begin_, tiles_ + wave_end_, item,
+  // A work item: a tile, one KV head and, where split, one chunk of the tile.
+  struct Item {
+    const Tile* tile;
+    int64_t kv_head;
+    int64_t chunk;
+  };
+  Item item_at(int64_t index) const {
+    const Tile* after = std::upper_bound(tiles_ + wave_begin_, tiles_ + wave_end_, index,
                                          [](int64_t value, const Tile& tile) { return value < tile.item; });
-    const Tile& tile = *(after - 1);
-    const int64_t local = item - tile.item;
-    const int64_t kv_head = tile.split() ? local / tile.chunks : local;
-    const AttentionJob job = job_of(tile.first_row, tile.rows, kv_head);
+    const Tile* tile = after - 1;
+    const int64_t local = index - tile->item;
+    if (!tile->split()) return {tile, local, 0};
+    return {tile, local / tile->chunks, local % tile->chunks};
+  }
+
+  // The first keys that an item reads.
+  const std::byte* keys_of(const AttentionJob& job, const Tile& tile, int64_t chunk) const {
+    const int64_t page = std::max((tile.first_chunk + chunk) * kAttentionChunkPages, tile.first_page);
+    return job.k + job.pages[page] * job.k_page_stride;
+  }
+
+  // `more`: the item before `index` follows.
+  void run_item(const AttentionKernels& kernels, int64_t index, bool more) {
+    const Item item = item_at(index);
+    const Tile& tile = *item.tile;
+    const AttentionJob job = job_of(tile.first_row, tile.rows, item.kv_head);
+    const std::byte* after = nullptr;
+    if (more) {
+      const Item next = item_at(index - 1);
+      after = keys_of(job_of(next.tile->first_row, next.tile->rows, next.kv_head), *next.tile, next.chunk);
+    }
     kernels.pack(job, work_);
     if (tile.split()) {
-      const int64_t chunk = local % tile.chunks;
-      kernels.chunk(job, work_, tile.first_chunk + chunk, split_partial(tile, kv_head, chunk));
+      kernels.chunk(job, work_, tile.first_chunk + item.chunk, after, split_partial(tile, item.kv_head, item.chunk));
       return;
     }
     const int64_t vectors = tile.rows * group_;
     const AttentionPartial total = empty_total(vectors);
     const AttentionPartial next = partial_at(reinterpret_cast<float*>(region_ + layout_.next), vectors);
     for (int64_t chunk = 0; chunk < tile.chunks; ++chunk) {
-      kernels.chunk(job, work_, tile.first_chunk + chunk, next);
+      const bool last = chunk + 1 == tile.chunks;
+      kernels.chunk(job, work_, tile.first_chunk + chunk, last ? after : keys_of(job, tile, chunk + 1), next);
       kernels.merge(job, total, next);
     }
-    finish_all(kernels, tile, kv_head, total);
+    finish_all(kernels, tile, item.kv_head, total);
   }
 
   void merge_split(const AttentionKernels& kernels, const Tile& tile, int64_t kv_head) {

@@ -59,8 +59,10 @@ struct AttentionTarget {
 struct AttentionKernels {
   // Fills work.query. Once a job.
   void (*pack)(const AttentionJob& job, const AttentionWork& work);
-  // Reduces the visible positions of chunk [256 chunk, 256 chunk + 256).
-  void (*chunk)(const AttentionJob& job, const AttentionWork& work, int64_t chunk, const AttentionPartial& out);
+  // Reduces the visible positions of chunk [256 chunk, 256 chunk + 256), of which some vector sees some. `after`: keys
+  // that the thread will read next, to be prefetched; nullptr if unknown.
+  void (*chunk)(const AttentionJob& job, const AttentionWork& work, int64_t chunk, const std::byte* after,
+                const AttentionPartial& out);
   // total <- total and the next chunk's partial. `total` begins with sum 0, values 0.
   void (*merge)(const AttentionJob& job, const AttentionPartial& total, const AttentionPartial& next);
   // Writes values / sum of one vector; head_dim_v values, which it may overwrite.

@@ -31,8 +31,8 @@ void append_head(const Writers& writers, const KvAppendArgs& args, int64_t kv_he
   const KvLayerSpec& spec = args.spec;
   for (int64_t token = begin; token < end;) {
     const int64_t slot = args.slots[token];
-    // As many tokens as follow each other within the group of 16.
-    const int64_t room = std::min(end - token, kKvGroupTokens - slot % kKvGroupTokens);
+    // As many tokens as follow each other within the page.
+    const int64_t room = std::min(end - token, kKvPageTokens - slot % kKvPageTokens);
     int64_t run = 1;
     while (run < room && args.slots[token + run] == slot + run) ++run;
     const int64_t page = slot / kKvPageTokens;
@@ -54,11 +54,11 @@ float read_element(KvFormat format, const std::byte* at) {
 
 void launch_kv_append(Isa isa, Worker& worker, const KvAppendArgs& args) {
   const Writers writers = writers_of(isa);
-  const int64_t stretches = (args.tokens + kKvGroupTokens - 1) / kKvGroupTokens;
+  const int64_t stretches = (args.tokens + kKvPageTokens - 1) / kKvPageTokens;
   worker.parallel_for(stretches * args.spec.kv_heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
-      const int64_t first = item / args.spec.kv_heads * kKvGroupTokens;
-      append_head(writers, args, item % args.spec.kv_heads, first, std::min(first + kKvGroupTokens, args.tokens));
+      const int64_t first = item / args.spec.kv_heads * kKvPageTokens;
+      append_head(writers, args, item % args.spec.kv_heads, first, std::min(first + kKvPageTokens, args.tokens));
     }
   });
 }

@@ -80,10 +80,10 @@ TEST(KvLayout, OffsetsOfAPage) {
   const KvLayerSpec spec = {2, 8, 4, KvFormat::f16, KvFormat::f32};
   EXPECT_EQ(kv_k_page_bytes(spec), 2 * 64 * 8 * 2);
   EXPECT_EQ(kv_v_page_bytes(spec), 2 * 64 * 4 * 4);
-  EXPECT_EQ(kv_k_offset(spec, 0, 0, 1), 16 * 2);
+  EXPECT_EQ(kv_k_offset(spec, 0, 0, 1), 64 * 2);
   EXPECT_EQ(kv_k_offset(spec, 0, 15, 0), 15 * 2);
-  EXPECT_EQ(kv_k_offset(spec, 0, 16, 0), 8 * 16 * 2);
-  EXPECT_EQ(kv_k_offset(spec, 1, 17, 3), 64 * 8 * 2 + (8 * 16 + 3 * 16 + 1) * 2);
+  EXPECT_EQ(kv_k_offset(spec, 0, 16, 0), 16 * 2);
+  EXPECT_EQ(kv_k_offset(spec, 1, 17, 3), 64 * 8 * 2 + (3 * 64 + 17) * 2);
   EXPECT_EQ(kv_v_offset(spec, 1, 63, 3), 64 * 4 * 4 + (63 * 4 + 3) * 4);
 }
 

@@ -17,7 +17,7 @@ struct KvRows {
   int64_t dim;
 };
 
-// K: destination is the element (dimension 0, first token) of a group; the rows go to consecutive tokens of that group
+// K: destination is the element (dimension 0, first token) of a page; the rows go to consecutive tokens of that page
 // (no more than fit). V: destination is the first token's row; the rows go to consecutive tokens.
 namespace scalar {
 void write_kv_k(KvFormat format, const KvRows& rows, std::byte* destination);

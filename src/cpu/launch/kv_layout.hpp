@@ -1,10 +1,10 @@
 // How keys and values lie in memory on the CPU. A page holds 64 consecutive tokens of one layer; K and V have pages of
 // their own, in formats chosen apart. Page p of a layer starts at base + p * stride, 64-byte aligned.
-//   K page: [kv_heads][4 groups][head_dim_k][16 tokens]   V page: [kv_heads][64 tokens][head_dim_v]
-// K is transposed in groups of 16 tokens: for each dimension one vector holds 16 tokens, so scores are plain
-// multiply-adds without a horizontal sum, in decode and prefill alike; a head's K of a page is one contiguous stretch.
-// V stays in rows: the weighted sum of rows needs no horizontal sum either.
-// A slot is a token's place in a pool of pages: page id * 64 + index in the page.
+//   K page: [kv_heads][head_dim_k][64 tokens]   V page: [kv_heads][64 tokens][head_dim_v]
+// K is transposed: for each dimension a register holds consecutive tokens, so scores are plain multiply-adds without a
+// horizontal sum, in decode and prefill alike, and a head's K of a page is read front to back. (Transposed in groups of
+// 16 tokens, a page is four streams read side by side: that decodes slower.) V stays in rows: the weighted sum of rows
+// needs no horizontal sum either. A slot is a token's place in a pool of pages: page id * 64 + index in the page.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,6 @@
 namespace minfer::cpu {
 
 inline constexpr int64_t kKvPageTokens = 64;
-inline constexpr int64_t kKvGroupTokens = 16;
 
 enum class KvFormat : uint8_t {
   f32,
@@ -51,8 +50,7 @@ constexpr int64_t kv_v_page_bytes(const KvLayerSpec& spec) {
 
 // Byte offset in a page of one element: `token` in [0, 64) is its index in the page.
 constexpr int64_t kv_k_offset(const KvLayerSpec& spec, int64_t kv_head, int64_t token, int64_t dim) {
-  const int64_t group = token / kKvGroupTokens;
-  const int64_t element = (group * spec.head_dim_k + dim) * kKvGroupTokens + token % kKvGroupTokens;
+  const int64_t element = dim * kKvPageTokens + token;
   return kv_head * kv_k_head_bytes(spec) + element * kv_element_bytes(spec.k_format);
 }
 constexpr int64_t kv_v_offset(const KvLayerSpec& spec, int64_t kv_head, int64_t token, int64_t dim) {

@@ -1,5 +1,5 @@
-// Attention on AVX2: 8 lanes; tiles of 6 vectors by 2 registers hold 12 of the 16 registers as sums. Algorithm:
-// kernels/vector/attention_tile.hpp.
+// Attention on AVX2: 8 lanes; blocks of 6 vectors by 2 registers, or fewer vectors by more, hold up to 12 of the 16
+// registers as sums. Algorithm: kernels/vector/attention_tile.hpp.
 #include "cpu/kernels/avx2/vector_math.hpp"
 #include "cpu/kernels/vector/attention_tile.hpp"
 
@@ -7,8 +7,15 @@ namespace minfer::cpu::avx2 {
 namespace {
 
 struct Lanes : Simd {
-  static constexpr int kTileRows = 6;
-  static constexpr int kTileRegs = 2;
+  static constexpr int64_t kTileRows = 6;
+  template <int M>
+  static constexpr int score_regs() {
+    return M <= 2 ? 4 : M <= 6 ? 2 : 1;
+  }
+  template <int M>
+  static constexpr int value_regs() {
+    return M == 1 ? 8 : score_regs<M>();
+  }
 
   static Float load_f16(const uint16_t* source) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source)));

@@ -19,9 +19,9 @@ void scatter_row(const float* source, int64_t dim, uint16_t* destination) {
   for (; d + 8 <= dim; d += 8) {
     alignas(16) uint16_t halves[8];
     _mm_store_si128(reinterpret_cast<__m128i*>(halves), _mm256_cvtps_ph(_mm256_loadu_ps(source + d), kRound));
-    for (int i = 0; i < 8; ++i) destination[(d + i) * kKvGroupTokens] = halves[i];
+    for (int i = 0; i < 8; ++i) destination[(d + i) * kKvPageTokens] = halves[i];
   }
-  for (; d < dim; ++d) destination[d * kKvGroupTokens] = half(source[d]);
+  for (; d < dim; ++d) destination[d * kKvPageTokens] = half(source[d]);
 }
 
 void convert_row(const float* source, int64_t dim, uint16_t* destination) {
@@ -41,7 +41,7 @@ void write_kv_k(KvFormat format, const KvRows& rows, std::byte* destination) {
       scatter_row(source, rows.dim, reinterpret_cast<uint16_t*>(destination) + r);
     } else {
       float* out = reinterpret_cast<float*>(destination) + r;
-      for (int64_t d = 0; d < rows.dim; ++d) out[d * kKvGroupTokens] = source[d];
+      for (int64_t d = 0; d < rows.dim; ++d) out[d * kKvPageTokens] = source[d];
     }
   }
 }

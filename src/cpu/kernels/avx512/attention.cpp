@@ -1,5 +1,5 @@
-// Attention on AVX-512: 16 lanes; tiles of 6 vectors by 4 registers hold 24 of the 32 registers as sums. Algorithm:
-// kernels/vector/attention_tile.hpp.
+// Attention on AVX-512: 16 lanes; blocks of 8 vectors by 2 registers, or fewer vectors by more, hold up to 24 of the 32
+// registers as sums. Algorithm: kernels/vector/attention_tile.hpp.
 #include "cpu/kernels/avx512/vector_math.hpp"
 #include "cpu/kernels/vector/attention_tile.hpp"
 
@@ -7,8 +7,16 @@ namespace minfer::cpu::avx512 {
 namespace {
 
 struct Lanes : Simd {
-  static constexpr int kTileRows = 6;
-  static constexpr int kTileRegs = 4;
+  static constexpr int64_t kTileRows = 8;
+  template <int M>
+  static constexpr int score_regs() {
+    return M <= 6 ? 4 : 2;
+  }
+  // Two vectors take a whole row of V of 128 in one sweep.
+  template <int M>
+  static constexpr int value_regs() {
+    return M <= 2 ? 8 : M <= 6 ? 4 : 2;
+  }
 
   static __mmask16 lanes_below(int64_t count) {
     return static_cast<__mmask16>(count <= 0 ? 0U : count >= kLanes ? 0xFFFFU : (1U << count) - 1U);

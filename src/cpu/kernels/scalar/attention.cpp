@@ -16,10 +16,9 @@ double element(const std::byte* head, KvFormat format, int64_t index) {
 double score(const AttentionJob& job, int64_t position) {
   const std::byte* page = job.k + job.pages[position / kKvPageTokens] * job.k_page_stride;
   const int64_t token = position % kKvPageTokens;
-  const int64_t first = token / kKvGroupTokens * job.head_dim_k * kKvGroupTokens + token % kKvGroupTokens;
   double sum = 0.0;
   for (int64_t d = 0; d < job.head_dim_k; ++d) {
-    sum += static_cast<double>(job.q[d]) * element(page, job.k_format, first + d * kKvGroupTokens);
+    sum += static_cast<double>(job.q[d]) * element(page, job.k_format, d * kKvPageTokens + token);
   }
   sum *= job.scale;
   return job.softcap > 0.0F ? job.softcap * std::tanh(sum / job.softcap) : sum;

@@ -18,7 +18,7 @@ void store(KvFormat format, float value, std::byte* base, int64_t index) {
 void write_kv_k(KvFormat format, const KvRows& rows, std::byte* destination) {
   for (int64_t r = 0; r < rows.rows; ++r) {
     const float* source = rows.source + r * rows.source_stride;
-    for (int64_t d = 0; d < rows.dim; ++d) store(format, source[d], destination, d * kKvGroupTokens + r);
+    for (int64_t d = 0; d < rows.dim; ++d) store(format, source[d], destination, d * kKvPageTokens + r);
   }
 }
 

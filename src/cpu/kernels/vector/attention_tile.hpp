@@ -19,7 +19,8 @@ template <class V>
 struct AttentionTile {
   using Reg = typename V::Float;
   static constexpr int64_t kLanes = V::kLanes;
-  static constexpr int64_t kRows = V::kTileRows;
+  static constexpr int64_t kMostRows = 8;
+  static constexpr int64_t kScoreStep = 16;  // tokens: scores are computed for whole steps
   static constexpr int64_t kChunk = kAttentionChunkTokens;
 
   // A stretch of positions [begin, end).
@@ -32,6 +33,9 @@ struct AttentionTile {
   static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
   static Range meet(Range a, Range b) { return {most(a.begin, b.begin), least(a.end, b.end)}; }
 
+  // Vectors in the next block when `left` are left: a few go together even where a block of many has less.
+  static int64_t block_rows(int64_t left) { return left <= kMostRows ? left : V::kTileRows; }
+
   // What vector i sees.
   static Range visible(const AttentionJob& job, int64_t vector) {
     const int64_t position = job.positions[vector / job.group];
@@ -43,13 +47,20 @@ struct AttentionTile {
   static Reg load_as(const float* source, int64_t count) { return V::load_first(source, count); }
   static Reg load_as(const uint16_t* source, int64_t count) { return V::load_f16_first(source, count); }
 
+  // Asks for what N registers of the next page occupy (second-level cache: the first is too small to hold it until
+  // then).
+  template <int N, class T>
+  static void prefetch(const T* ahead) {
+    constexpr int kBytes = static_cast<int>(N * kLanes * sizeof(T));
+#pragma GCC unroll 8
+    for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(reinterpret_cast<const char*>(ahead) + i, 0, 2);
+  }
+
   // ---- scores -----------------------------------------------------------------------------------------------------
 
-  // query: [head_dim_k][M]; k: dimension 0 of the first of N registers of tokens, registers of a group of 16 beside
-  // each other, groups group_stride elements apart; scores: rows kChunk apart.
+  // query: [head_dim_k][M]; k: dimension 0 of the first of N registers of tokens; scores: rows kChunk apart.
   template <int M, int N, class K>
-  static void score_tile(const float* query, const K* k, int64_t group_stride, int64_t head_dim_k, float* scores) {
-    constexpr int64_t kGroupRegs = kKvGroupTokens / kLanes;
+  static void score_tile(const float* query, const K* k, const K* ahead, int64_t head_dim_k, float* scores) {
     Reg sums[M][N];
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m) {
@@ -57,10 +68,11 @@ struct AttentionTile {
       for (int n = 0; n < N; ++n) sums[m][n] = V::set1(0.0F);
     }
     for (int64_t d = 0; d < head_dim_k; ++d) {
+      prefetch<N>(ahead + d * kKvPageTokens);
       Reg tokens[N];
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) {
-        tokens[n] = load_as(k + (n / kGroupRegs) * group_stride + (n % kGroupRegs) * kLanes + d * kKvGroupTokens);
+        tokens[n] = load_as(k + d * kKvPageTokens + n * kLanes);
       }
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
@@ -76,39 +88,39 @@ struct AttentionTile {
     }
   }
 
-  // Groups [first, last) of 16 tokens of one page; scores: the row's entry of the page's first token.
+  // Tokens [first, last) of one page, multiples of kScoreStep; scores: the row's entry of the page's first token.
   template <int M, class K>
-  static void score_groups(const AttentionJob& job, const float* query, const K* k, int64_t first, int64_t last,
-                           float* scores) {
-    constexpr int64_t kGroupRegs = kKvGroupTokens / kLanes;
-    constexpr int64_t kFull = V::kTileRegs / kGroupRegs;  // groups a full tile
-    const int64_t stride = job.head_dim_k * kKvGroupTokens;
-    int64_t group = first;
-    for (; group + kFull <= last; group += kFull) {
-      score_tile<M, V::kTileRegs>(query, k + group * stride, stride, job.head_dim_k, scores + group * kKvGroupTokens);
+  static void score_tokens(const AttentionJob& job, const float* query, const K* k, const K* ahead, int64_t first,
+                           int64_t last, float* scores) {
+    constexpr int kRegs = V::template score_regs<M>();
+    constexpr int kStepRegs = static_cast<int>(kScoreStep / kLanes);
+    int64_t t = first;
+    for (; t + kRegs * kLanes <= last; t += kRegs * kLanes) {
+      score_tile<M, kRegs>(query, k + t, ahead + t, job.head_dim_k, scores + t);
     }
-    for (; group < last; ++group) {
-      score_tile<M, static_cast<int>(kGroupRegs)>(query, k + group * stride, stride, job.head_dim_k,
-                                                  scores + group * kKvGroupTokens);
-    }
+    for (; t < last; t += kScoreStep) score_tile<M, kStepRegs>(query, k + t, ahead + t, job.head_dim_k, scores + t);
   }
 
   template <class K>
-  static void score_block(const AttentionJob& job, int64_t vectors, const float* query, const K* k, int64_t first,
-                          int64_t last, float* scores) {
+  static void score_block(const AttentionJob& job, int64_t vectors, const float* query, const K* k, const K* ahead,
+                          int64_t first, int64_t last, float* scores) {
     switch (vectors) {
       case 1:
-        return score_groups<1>(job, query, k, first, last, scores);
+        return score_tokens<1>(job, query, k, ahead, first, last, scores);
       case 2:
-        return score_groups<2>(job, query, k, first, last, scores);
+        return score_tokens<2>(job, query, k, ahead, first, last, scores);
       case 3:
-        return score_groups<3>(job, query, k, first, last, scores);
+        return score_tokens<3>(job, query, k, ahead, first, last, scores);
       case 4:
-        return score_groups<4>(job, query, k, first, last, scores);
+        return score_tokens<4>(job, query, k, ahead, first, last, scores);
       case 5:
-        return score_groups<5>(job, query, k, first, last, scores);
+        return score_tokens<5>(job, query, k, ahead, first, last, scores);
+      case 6:
+        return score_tokens<6>(job, query, k, ahead, first, last, scores);
+      case 7:
+        return score_tokens<7>(job, query, k, ahead, first, last, scores);
       default:
-        return score_groups<6>(job, query, k, first, last, scores);
+        return score_tokens<8>(job, query, k, ahead, first, last, scores);
     }
   }
 
@@ -148,8 +160,8 @@ struct AttentionTile {
   // Adds `tokens` rows of v, weighted, to the N registers of M vectors; weights: rows kChunk apart; the last register
   // holds `tail` lanes where Tail.
   template <int M, int N, bool Tail, class T>
-  static void value_tile(const float* weights, const T* v, int64_t v_stride, int64_t tokens, float* values,
-                         int64_t value_stride, int64_t tail) {
+  static void value_tile(const float* weights, const T* v, const T* ahead, int64_t v_stride, int64_t tokens,
+                         float* values, int64_t value_stride, int64_t tail) {
     Reg sums[M][N];
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m) {
@@ -157,6 +169,7 @@ struct AttentionTile {
       for (int n = 0; n < N; ++n) sums[m][n] = V::load(values + m * value_stride + n * kLanes);
     }
     for (int64_t t = 0; t < tokens; ++t) {
+      prefetch<N>(ahead + t * v_stride);
       Reg row[N];
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) {
@@ -177,40 +190,41 @@ struct AttentionTile {
     }
   }
 
-  // Few vectors take twice the registers a row, so that a row of V is read in one sweep.
   template <int M, class T>
-  static void value_rows(const AttentionJob& job, const float* weights, const T* v, int64_t tokens, float* values) {
-    constexpr int kWide = M <= 3 ? 2 * V::kTileRegs : V::kTileRegs;
+  static void value_rows(const AttentionJob& job, const float* weights, const T* v, const T* ahead, int64_t tokens,
+                         float* values) {
+    constexpr int kRegs = V::template value_regs<M>();
     const int64_t dim = job.head_dim_v;
     int64_t d = 0;
-    for (; d + kWide * kLanes <= dim; d += kWide * kLanes) {
-      value_tile<M, kWide, false>(weights, v + d, dim, tokens, values + d, job.value_stride, 0);
-    }
-    for (; d + V::kTileRegs * kLanes <= dim; d += V::kTileRegs * kLanes) {
-      value_tile<M, V::kTileRegs, false>(weights, v + d, dim, tokens, values + d, job.value_stride, 0);
+    for (; d + kRegs * kLanes <= dim; d += kRegs * kLanes) {
+      value_tile<M, kRegs, false>(weights, v + d, ahead + d, dim, tokens, values + d, job.value_stride, 0);
     }
     for (; d + kLanes <= dim; d += kLanes) {
-      value_tile<M, 1, false>(weights, v + d, dim, tokens, values + d, job.value_stride, 0);
+      value_tile<M, 1, false>(weights, v + d, ahead + d, dim, tokens, values + d, job.value_stride, 0);
     }
-    if (d < dim) value_tile<M, 1, true>(weights, v + d, dim, tokens, values + d, job.value_stride, dim - d);
+    if (d < dim) value_tile<M, 1, true>(weights, v + d, ahead + d, dim, tokens, values + d, job.value_stride, dim - d);
   }
 
   template <class T>
-  static void value_block(const AttentionJob& job, int64_t vectors, const float* weights, const T* v, int64_t tokens,
-                          float* values) {
+  static void value_block(const AttentionJob& job, int64_t vectors, const float* weights, const T* v, const T* ahead,
+                          int64_t tokens, float* values) {
     switch (vectors) {
       case 1:
-        return value_rows<1>(job, weights, v, tokens, values);
+        return value_rows<1>(job, weights, v, ahead, tokens, values);
       case 2:
-        return value_rows<2>(job, weights, v, tokens, values);
+        return value_rows<2>(job, weights, v, ahead, tokens, values);
       case 3:
-        return value_rows<3>(job, weights, v, tokens, values);
+        return value_rows<3>(job, weights, v, ahead, tokens, values);
       case 4:
-        return value_rows<4>(job, weights, v, tokens, values);
+        return value_rows<4>(job, weights, v, ahead, tokens, values);
       case 5:
-        return value_rows<5>(job, weights, v, tokens, values);
+        return value_rows<5>(job, weights, v, ahead, tokens, values);
+      case 6:
+        return value_rows<6>(job, weights, v, ahead, tokens, values);
+      case 7:
+        return value_rows<7>(job, weights, v, ahead, tokens, values);
       default:
-        return value_rows<6>(job, weights, v, tokens, values);
+        return value_rows<8>(job, weights, v, ahead, tokens, values);
     }
   }
 
@@ -219,13 +233,14 @@ struct AttentionTile {
   // the page's first row, `page` its positions, `origin` the chunk's first position.
   template <class T>
   static void value_page(const AttentionJob& job, int64_t block, int64_t vectors, Range page, int64_t origin,
-                         const T* v, const float* weights, float* values) {
+                         const T* v, const T* ahead, const float* weights, float* values) {
     Range common = page;
     for (int64_t i = 0; i < vectors; ++i) common = meet(common, visible(job, block + i));
     const auto add = [&](int64_t vector, int64_t count, Range tokens) {
       if (tokens.empty()) return;
       value_block(job, count, weights + vector * kChunk + (tokens.begin - origin),
-                  v + (tokens.begin - page.begin) * job.head_dim_v, tokens.end - tokens.begin,
+                  v + (tokens.begin - page.begin) * job.head_dim_v,
+                  ahead + (tokens.begin - page.begin) * job.head_dim_v, tokens.end - tokens.begin,
                   values + vector * job.value_stride);
     };
     if (common.empty()) {
@@ -248,61 +263,80 @@ struct AttentionTile {
     return meet(all, within);
   }
 
+  static const std::byte* k_page(const AttentionJob& job, int64_t position) {
+    return job.k + job.pages[position / kKvPageTokens] * job.k_page_stride;
+  }
+  static const std::byte* v_page(const AttentionJob& job, int64_t position) {
+    return job.v + job.pages[position / kKvPageTokens] * job.v_page_stride;
+  }
+
+  // Runs of pages that are far from each other keep hardware prefetchers from their stride, so each page asks for the
+  // next one: `after` is what follows the last.
   template <class K>
-  static void score_chunk(const AttentionJob& job, const AttentionWork& work, Range chunk) {
+  static void score_chunk(const AttentionJob& job, const AttentionWork& work, Range seen, int64_t origin,
+                          const std::byte* after) {
     const int64_t count = job.rows * job.group;
-    for (int64_t at = chunk.begin; at < chunk.end; at += kKvPageTokens) {
-      const Range page = {at, at + kKvPageTokens};
-      for (int64_t block = 0; block < count; block += kRows) {
-        const int64_t vectors = least(kRows, count - block);
-        const Range seen = block_range(job, block, vectors, page);
-        if (seen.empty()) continue;
-        const K* k = reinterpret_cast<const K*>(job.k + job.pages[at / kKvPageTokens] * job.k_page_stride);
-        const int64_t first = (seen.begin - at) / kKvGroupTokens;
-        const int64_t last = (seen.end - at + kKvGroupTokens - 1) / kKvGroupTokens;
-        score_block(job, vectors, work.query + block * job.head_dim_k, k, first, last,
-                    work.scores + block * kChunk + (at - chunk.begin));
+    for (int64_t at = seen.begin / kKvPageTokens * kKvPageTokens; at < seen.end; at += kKvPageTokens) {
+      const K* k = reinterpret_cast<const K*>(k_page(job, at));
+      const int64_t next = at + kKvPageTokens;
+      const K* ahead = reinterpret_cast<const K*>(next < seen.end ? k_page(job, next) : after);
+      for (int64_t block = 0; block < count; block += block_rows(count - block)) {
+        const int64_t vectors = block_rows(count - block);
+        const Range part = block_range(job, block, vectors, {at, next});
+        if (part.empty()) continue;
+        const int64_t first = (part.begin - at) / kScoreStep * kScoreStep;
+        const int64_t last = (part.end - at + kScoreStep - 1) / kScoreStep * kScoreStep;
+        score_block(job, vectors, work.query + block * job.head_dim_k, k, ahead, first, last,
+                    work.scores + block * kChunk + (at - origin));
+        ahead = k;
       }
     }
   }
 
   template <class T>
-  static void value_chunk(const AttentionJob& job, const AttentionWork& work, Range chunk, float* values) {
+  static void value_chunk(const AttentionJob& job, const AttentionWork& work, Range seen, int64_t origin,
+                          const std::byte* after, float* values) {
     const int64_t count = job.rows * job.group;
-    for (int64_t at = chunk.begin; at < chunk.end; at += kKvPageTokens) {
-      const Range page = {at, at + kKvPageTokens};
-      for (int64_t block = 0; block < count; block += kRows) {
-        const int64_t vectors = least(kRows, count - block);
-        if (block_range(job, block, vectors, page).empty()) continue;
-        const T* v = reinterpret_cast<const T*>(job.v + job.pages[at / kKvPageTokens] * job.v_page_stride);
-        value_page(job, block, vectors, page, chunk.begin, v, work.scores + block * kChunk,
+    for (int64_t at = seen.begin / kKvPageTokens * kKvPageTokens; at < seen.end; at += kKvPageTokens) {
+      const T* v = reinterpret_cast<const T*>(v_page(job, at));
+      const int64_t next = at + kKvPageTokens;
+      const T* ahead = reinterpret_cast<const T*>(next < seen.end ? v_page(job, next) : after);
+      for (int64_t block = 0; block < count; block += block_rows(count - block)) {
+        const int64_t vectors = block_rows(count - block);
+        if (block_range(job, block, vectors, {at, next}).empty()) continue;
+        value_page(job, block, vectors, {at, next}, origin, v, ahead, work.scores + block * kChunk,
                    values + block * job.value_stride);
+        ahead = v;
       }
     }
   }
 
-  static void chunk(const AttentionJob& job, const AttentionWork& work, int64_t index, const AttentionPartial& out) {
+  static void chunk(const AttentionJob& job, const AttentionWork& work, int64_t index, const std::byte* after,
+                    const AttentionPartial& out) {
     const Range all = {index * kChunk, (index + 1) * kChunk};
     const int64_t count = job.rows * job.group;
+    const Range seen = block_range(job, 0, count, all);
+    const std::byte* values = v_page(job, seen.begin);
+    if (after == nullptr) after = values;
     if (job.k_format == KvFormat::f32) {
-      score_chunk<float>(job, work, all);
+      score_chunk<float>(job, work, seen, all.begin, values);
     } else {
-      score_chunk<uint16_t>(job, work, all);
+      score_chunk<uint16_t>(job, work, seen, all.begin, values);
     }
     for (int64_t i = 0; i < count; ++i) {
       out.sum[i] = 0.0F;
       out.maximum[i] = -__builtin_inff();
-      const Range seen = meet(visible(job, i), all);
-      if (!seen.empty()) {
-        soften(work.scores + i * kChunk, {seen.begin - all.begin, seen.end - all.begin}, job.softcap, out.maximum + i,
+      const Range own = meet(visible(job, i), all);
+      if (!own.empty()) {
+        soften(work.scores + i * kChunk, {own.begin - all.begin, own.end - all.begin}, job.softcap, out.maximum + i,
                out.sum + i);
       }
     }
     for (int64_t i = 0; i < count * job.value_stride; i += kLanes) V::store(out.values + i, V::set1(0.0F));
     if (job.v_format == KvFormat::f32) {
-      value_chunk<float>(job, work, all, out.values);
+      value_chunk<float>(job, work, seen, all.begin, after, out.values);
     } else {
-      value_chunk<uint16_t>(job, work, all, out.values);
+      value_chunk<uint16_t>(job, work, seen, all.begin, after, out.values);
     }
   }
 
@@ -310,8 +344,8 @@ struct AttentionTile {
 
   static void pack(const AttentionJob& job, const AttentionWork& work) {
     const int64_t count = job.rows * job.group;
-    for (int64_t block = 0; block < count; block += kRows) {
-      const int64_t vectors = least(kRows, count - block);
+    for (int64_t block = 0; block < count; block += block_rows(count - block)) {
+      const int64_t vectors = block_rows(count - block);
       float* packed = work.query + block * job.head_dim_k;
       for (int64_t i = 0; i < vectors; ++i) {
         const int64_t vector = block + i;
