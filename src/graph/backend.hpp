@@ -117,7 +117,6 @@ class Executable {
   // Runs a step that fits the shape it was compiled for. Returns logits, f32 [outputs][vocabulary], valid until the
   // next run of any executable of this device. Errors: device.
   virtual std::span<const float> run(const StepData& step) = 0;
-  virtual int64_t scratch_bytes() const = 0;
 };
 
 // --- the device ---
@@ -142,6 +141,8 @@ class Backend {
   virtual WeightLayout choose_layout(const WeightShape& shape, tensor::DType dtype, WeightRole role) const = 0;
   virtual int64_t value_bytes(const ValueType& type, int64_t rows) const = 0;
   virtual int64_t kv_bytes(const KvSpec& spec) const = 0;
+  // What the kernels of a graph need beside its values.
+  virtual int64_t scratch_bytes(const Graph& graph, const KvSpec& spec) const = 0;
   // Errors: unsupported, naming layer and size, for a cache that its attention can't read.
   virtual void check_kv(const KvSpec& spec) const = 0;
 

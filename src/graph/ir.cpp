@@ -47,10 +47,11 @@ int64_t bucket_count(int64_t count) {
 }  // namespace
 
 StepShape bucket_shape(int64_t tokens, int64_t outputs, int64_t max_tokens) {
-  check(tokens >= 1 && tokens <= max_tokens && outputs >= 0 && outputs <= tokens, "bucket_shape: counts out of range");
+  check(tokens >= 1 && tokens <= max_tokens, "bucket_shape: token count out of range");
+  check(outputs >= 0 && outputs <= std::min(tokens, kMaxOutputs), "bucket_shape: output count out of range");
   const int64_t bucket_tokens = std::min(bucket_count(tokens), max_tokens);
-  const int64_t bucket_outputs = outputs <= 1 ? 1 : outputs <= 8 ? std::min<int64_t>(8, bucket_tokens) : bucket_tokens;
-  return {bucket_tokens, bucket_outputs};
+  const int64_t bucket_outputs = outputs <= 1 ? 1 : outputs <= 8 ? 8 : kMaxOutputs;
+  return {bucket_tokens, std::min(bucket_outputs, bucket_tokens)};
 }
 
 }  // namespace minfer::graph

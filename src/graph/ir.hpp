@@ -156,8 +156,11 @@ std::string_view rows_name(Rows rows);
 // Height of a value in a step of `shape`.
 int64_t row_count(Rows rows, const StepShape& shape);
 
-// The smallest bucket that holds a step of these counts, limits included: tokens in {1, 2, 3, 4, 6, 8, 12, 16, 24, 32,
-// ... doubling, ... } up to max_tokens; outputs 1, 8 or as many as the tokens.
+// Rows of logits that a step may ask for: it bounds the memory of the widest value of a graph.
+inline constexpr int64_t kMaxOutputs = 64;
+
+// The smallest bucket that holds a step of these counts: tokens in 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ... up to
+// max_tokens; outputs in 1, 8, kMaxOutputs, and never more than the tokens.
 StepShape bucket_shape(int64_t tokens, int64_t outputs, int64_t max_tokens);
 
 }  // namespace minfer::graph
