@@ -37,9 +37,10 @@ struct DeviceMemory {
 // --- weights ---
 
 enum class WeightRole : uint8_t {
-  matrix,     // of a linear
-  embedding,  // gathered by rows; may be the output matrix too (tied)
-  vector,     // a norm or a bias: becomes f32
+  matrix,          // of a linear
+  embedding,       // gathered by rows
+  tied_embedding,  // gathered by rows, and the matrix of the output linear
+  vector,          // a norm or a bias: becomes f32
 };
 
 // A weight as its file has it: [rows][cols], row-major blocks of `dtype`, mapped. `release` gives the file's pages back
