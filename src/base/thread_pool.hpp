@@ -1,9 +1,9 @@
-// The pool of threads that executes a step. One call of run() is one parallel section: every thread, the caller included,
-// executes the same body, and inside it shares loops (Worker::parallel_for, dynamic chunks from one atomic counter) and
-// waits at barriers. Waiting spins for a bounded time, then sleeps in the kernel: an idle process uses no CPU.
-// Results of a loop may not depend on which thread runs a chunk. The body may not throw between barriers: kernels are
-// noexcept; an exception that does escape the body ends the process's step as Error{internal} (see run).
-// One owner thread calls run(); the pool itself is not re-entrant.
+// The pool of threads that executes a step. One call of run() is one parallel section: every thread, the caller
+// included, executes the same body, and inside it shares loops (Worker::parallel_for, dynamic chunks from one atomic
+// counter) and waits at barriers. Waiting spins for a bounded time, then sleeps in the kernel: an idle process uses no
+// CPU. Results of a loop may not depend on which thread runs a chunk. The body may not throw between barriers: kernels
+// are noexcept; an exception that does escape the body ends the process's step as Error{internal} (see run). One owner
+// thread calls run(); the pool itself is not re-entrant.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,8 @@ class FunctionRef<Result(Args...)> {
  public:
   template <class Callable, class = std::enable_if_t<!std::is_same_v<std::remove_cvref_t<Callable>, FunctionRef>>>
   FunctionRef(Callable&& callable)  // NOLINT(google-explicit-constructor): a parameter type
-      : object_(const_cast<void*>(static_cast<const void*>(&callable))), call_([](void* object, Args... args) -> Result {
+      : object_(const_cast<void*>(static_cast<const void*>(&callable))),
+        call_([](void* object, Args... args) -> Result {
           return (*static_cast<std::remove_reference_t<Callable>*>(object))(args...);
         }) {}
   Result operator()(Args... args) const { return call_(object_, args...); }
@@ -41,8 +42,8 @@ class Worker {
 
   // Returns when all threads of the section have arrived; what they wrote before is visible after.
   void barrier();
-  // Every thread of the section calls it with the same `items` and `grain`; chunk(begin, end) runs once for each chunk of
-  // [0, items) of at most `grain` items, on whichever thread claims it. Ends with a barrier.
+  // Every thread of the section calls it with the same `items` and `grain`; chunk(begin, end) runs once for each chunk
+  // of [0, items) of at most `grain` items, on whichever thread claims it. Ends with a barrier.
   void parallel_for(int64_t items, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> chunk);
 
  private:

@@ -1,6 +1,7 @@
 // Element types: every type id that the GGUF format names, with its name, block size and codec where minfer has one.
-// A quantized type stores `block_elements` consecutive elements of a row in `block_bytes` bytes; plain types have blocks of
-// one. Ids and sizes: the ggml format (ggml/docs/gguf.md and ggml.h). One row of the table in dtype.cpp adds a type.
+// A quantized type stores `block_elements` consecutive elements of a row in `block_bytes` bytes; plain types have
+// blocks of one. Ids and sizes: the ggml format (ggml/docs/gguf.md and ggml.h). One row of the table in dtype.cpp adds
+// a type.
 #pragma once
 
 #include <cstddef>
@@ -53,10 +54,10 @@ using DequantizeFn = void (*)(const std::byte* source, int64_t blocks, float* de
 
 struct DTypeInfo {
   DType dtype;
-  std::string_view name;      // as the field writes it: "F16", "Q4_K", "IQ4_NL"
-  int32_t block_elements;     // elements a block
-  int32_t block_bytes;        // bytes a block
-  DequantizeFn dequantize;    // nullptr: known, but minfer can't decode it
+  std::string_view name;    // as the field writes it: "F16", "Q4_K", "IQ4_NL"
+  int32_t block_elements;   // elements a block
+  int32_t block_bytes;      // bytes a block
+  DequantizeFn dequantize;  // nullptr: known, but minfer can't decode it
 };
 
 // The row of a type that is in the table; every DType is.
