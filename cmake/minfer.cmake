@@ -15,6 +15,9 @@ target_compile_options(minfer_flags INTERFACE
   -Werror -ffp-contract=off)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(minfer_flags INTERFACE -Wno-psabi)
+else()
+  # clang names std::get_temporary_buffer, which std::stable_sort of libstdc++ 12 uses, as deprecated at every caller.
+  target_compile_options(minfer_flags INTERFACE -Wno-deprecated-declarations)
 endif()
 if(MINFER_MOLD)
   target_link_options(minfer_flags INTERFACE -fuse-ld=mold)

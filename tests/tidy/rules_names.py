@@ -47,7 +47,7 @@ def unused_names(tree: Tree) -> dict[str, tuple[str, int]]:
 
 def _is_protocol(name: str) -> bool:
     """Names that the language or a library calls: iteration, and customization points found by lookup."""
-    return name in {"begin", "end", "format", "parse", "what", "to_json", "from_json", "swap"}
+    return name in {"begin", "end", "format", "parse", "what", "swap"}
 
 
 def unused_functions(tree: Tree) -> Iterator[Finding]:
