@@ -121,8 +121,19 @@ def _symbols(span: str) -> list[str]:
     return parts if is_code else []
 
 
+def _command_faults(tree: Tree, span: str) -> Iterator[str]:
+    """What a span `minfer SUBCOMMAND --option` names that the command line's sources don't."""
+    sources = "".join(tree.text(p) for p in tree.cpp() if p.startswith("src/cli/"))
+    words = span.split()
+    if re.fullmatch(r"[a-z]+", words[1]) and f'"{words[1]}"' not in sources:
+        yield f"no such subcommand: '{words[1]}' of '{span}'"
+    for option in re.findall(r"--[a-z][a-z-]*", span):
+        if not re.search(rf"{option}(?![a-z-])", sources):
+            yield f"no such option: '{option}' of '{span}'"
+
+
 def document_names(tree: Tree) -> Iterator[Finding]:
-    """Every path and code symbol in backticks in README.md and docs/ exists."""
+    """Every path, code symbol, and subcommand and option of minfer in backticks in README.md and docs/ exists."""
     known: set[str] = set()
     for path in tree.paths:
         if path.startswith(("src/", "tests/", "scripts/", "cmake/", "bench/")) or path.startswith("CMake"):
@@ -130,6 +141,9 @@ def document_names(tree: Tree) -> Iterator[Finding]:
     for document in _documents(tree):
         for line, span in _spans(tree.text(document)):
             span = span.split()[0] if span.startswith("scripts/") else span
+            if span.startswith("minfer "):
+                for fault in _command_faults(tree, span):
+                    yield Finding(document, line, "document_names", fault)
             if _is_path(span):
                 if not _path_exists(tree, document, span):
                     yield Finding(document, line, "document_names", f"no such file or folder: '{span}'")

@@ -16,7 +16,10 @@ from tree import Tree
 
 COMMENT = "// What this is,\n// and why it stands apart.\n"
 GOOD = {
-    "README.md": "Call `minfer::answer` or `answer()`, see `src/base/answer.hpp`, `answer.cpp` and `scripts/go now`.\n",
+    "README.md": "Call `minfer::answer` or `answer()`, see `src/base/answer.hpp`, `answer.cpp` and `scripts/go now`.\n"
+                 "Type `minfer run MODEL --seed 1 | cat`.\n",
+    "src/cli/CMakeLists.txt": "# Command line.\nadd_executable(minfer main.cpp)\n",
+    "src/cli/main.cpp": COMMENT + 'int main() { sub("run").option("--seed"); }\n',
     "docs/glossary.md": "[the readme](../README.md), `src/<room>/answer.*`, `std::vector`, `release`.\n",
     "scripts/go": "#!/bin/sh\n# Goes.\n",
     "src/CMakeLists.txt": "# Rooms.\nadd_subdirectory(base)\n",
@@ -107,6 +110,8 @@ BAD = {
         ("README.md", "`minfer::missing`\n", "no such name"),
         ("README.md", "`missing()`\n", "no such name"),
         ("README.md", "`missing_name`\n", "no such name"),
+        ("README.md", "`minfer walk FILE`\n", "no such subcommand"),
+        ("README.md", "`minfer run MODEL --missing`\n", "no such option"),
         ("README.md", "[text](docs/missing.md)\n", "no such file"),
         ("docs/glossary.md", "```\nscripts/missing\n```\n", "no such file"),
     ],
