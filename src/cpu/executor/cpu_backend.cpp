@@ -9,6 +9,7 @@
 #include "cpu/executor/kv_store.hpp"
 #include "cpu/executor/op_table.hpp"
 #include "cpu/executor/weights.hpp"
+#include "cpu/launch/limits.hpp"
 #include "cpu/runtime/topology.hpp"
 
 namespace minfer::cpu {
@@ -24,6 +25,7 @@ class CpuBackend final : public graph::Backend {
                        pool_.threads() == 1 ? "" : "s");
   }
   graph::DeviceMemory memory() const override { return host_memory(); }
+  graph::DeviceLimits measure_limits() override { return cpu::measure_limits(isa_, pool_); }
 
   std::optional<std::string> unsupported_reason(const graph::Graph& graph, const graph::Node& node) const override {
     const OpRow* row = find_op(node.op);
