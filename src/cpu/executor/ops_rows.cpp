@@ -26,9 +26,9 @@ void run_embed(const StepState& state, const graph::Node& node, Worker& worker) 
   const LinearWeight& table = state.weights->matrix(node.weights[0]);
   const float scale = std::get<graph::EmbedAttributes>(node.attributes).scale;
   const auto decode = [&](int64_t id, float* target) {
-    dequantize_panel_row(table.dtype, table.layout, table.cols, table.data, id, target);
+    dequantize_panel_row(table.dtype, table.layout, table.k, table.data, id, target);
   };
-  const EmbeddingArgs args{state.i32(node.inputs[0]), state.rows(node.inputs[0]), table.rows, table.cols, scale,
+  const EmbeddingArgs args{state.i32(node.inputs[0]), state.rows(node.inputs[0]), table.rows, table.k, scale,
                            state.f32(node.outputs[0])};
   launch_embedding(state.isa, worker, args, decode);
 }
