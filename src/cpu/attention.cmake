@@ -1,0 +1,20 @@
+# Attention over a paged KV cache: layout, append, kernels.
+list(APPEND MINFER_CPU_SOURCES launch/attention.cpp launch/kv_append.cpp kernels/scalar/attention.cpp
+     kernels/scalar/kv.cpp)
+list(APPEND MINFER_CPU_TESTS launch/attention_test.cpp launch/kv_append_test.cpp)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(attention_avx2 kernels/avx2/attention.cpp kernels/avx2/kv.cpp)
+  set(attention_avx512 kernels/avx512/attention.cpp kernels/avx512/kv.cpp)
+  set_source_files_properties(${attention_avx2} PROPERTIES COMPILE_OPTIONS "${MINFER_AVX2_FLAGS}")
+  set(attention_avx512_flags ${MINFER_AVX512_FLAGS})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # g++ 12 takes the undefined operand inside its own intrinsics for a mistake of their caller.
+    list(APPEND attention_avx512_flags -Wno-maybe-uninitialized -Wno-uninitialized)
+  endif()
+  set_source_files_properties(${attention_avx512} PROPERTIES COMPILE_OPTIONS "${attention_avx512_flags}")
+  list(APPEND MINFER_CPU_SOURCES ${attention_avx2} ${attention_avx512})
+endif()
+if(MINFER_BUILD_BENCH)
+  add_executable(attention_bench ${PROJECT_SOURCE_DIR}/bench/attention_bench.cpp)
+  target_link_libraries(attention_bench PRIVATE minfer_flags minfer_cpu)
+endif()
