@@ -1,0 +1,41 @@
+// What the linear launcher asks of a kernel: plain data, so that a kernel source, compiled for one instruction set, shares
+// no code with the rest of the program. One call computes a tile: a few consecutive panels of one weight times a few rows of
+// activations (the columns of the product). A kernel allocates nothing, throws nothing, and gives each output the same
+// bits whatever the tile around it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/dtype.hpp"
+
+namespace minfer::cpu {
+
+struct LinearTile {
+  const std::byte* panels;  // the first panel (see panel.hpp)
+  int64_t panel_stride;     // bytes from one to the next
+  int64_t panels_count;     // 1 ... kMaxTilePanels
+  int64_t k;                // elements a row, a multiple of the type's block
+  const std::byte* x;       // rows of activations: q8 (activation.hpp) for quantized types, k floats for plain ones
+  int64_t x_stride;         // bytes from one to the next; 0 with one column
+  int64_t columns;          // rows of x: 1 ... kMaxTileColumns
+  float* products;          // [columns][panels_count * rows a panel], aligned to 64 bytes
+};
+using LinearTileFn = void (*)(const LinearTile& tile);
+
+// Up to this many columns a kernel unpacks weights in registers, and streams up to kMaxTilePanels panels at once; over it
+// panels are unpacked to a buffer first, kSweepPanelRows rows at a time.
+inline constexpr int64_t kMaxStreamColumns = 4;
+inline constexpr int64_t kSweepRows = 32;
+inline constexpr int64_t kMaxTileRows = 64;
+inline constexpr int64_t kMaxTileColumns = 256;
+
+// The kernel of a type; nullptr: none.
+namespace avx2 {
+LinearTileFn linear_tile(tensor::DType dtype);
+}
+namespace avx512 {
+LinearTileFn linear_tile(tensor::DType dtype);
+}
+
+}  // namespace minfer::cpu
