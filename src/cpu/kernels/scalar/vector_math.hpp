@@ -1,0 +1,21 @@
+// Scalar: the functions of the vector instruction sets for one float, by the same names; the oracle of kernels. exp and
+// tanh are the C library's. The forms of silu and gelu_tanh are those of kernels/vector/math.hpp, in which nothing
+// cancels.
+#pragma once
+
+#include <cmath>
+
+namespace minfer::cpu::scalar {
+
+inline float sigmoid(float x) {
+  return 1.0f / (1.0f + std::exp(-x));
+}
+inline float silu(float x) {
+  return x / (1.0f + std::exp(-x));
+}
+// x / 2 * (1 + tanh(u)) = x * sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3)
+inline float gelu_tanh(float x) {
+  return x / (1.0f + std::exp(x * (-1.59576912f - 0.0713548163f * x * x)));
+}
+
+}  // namespace minfer::cpu::scalar

@@ -1,0 +1,86 @@
+// Detection and choice of the instruction set. See isa.hpp. __builtin_cpu_supports reads CPUID once and also asks
+// whether the operating system saves the wide registers.
+#include "cpu/runtime/isa.hpp"
+
+#include <array>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace minfer::cpu {
+namespace {
+
+// Worst first: the last available one is the best.
+constexpr std::array kAllIsas = {Isa::scalar, Isa::avx2, Isa::avx512};
+
+std::string available_names() {
+  std::string names;
+  for (const Isa isa : kAllIsas) {
+    if (!isa_available(isa)) continue;
+    if (!names.empty()) names += ", ";
+    names += isa_name(isa);
+  }
+  return names;
+}
+
+#if defined(__x86_64__)
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+}
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni") &&
+         __builtin_cpu_supports("avx512bf16");
+}
+#else
+bool has_avx2() {
+  return false;
+}
+bool has_avx512() {
+  return false;
+}
+#endif
+
+}  // namespace
+
+std::string_view isa_name(Isa isa) {
+  switch (isa) {
+    case Isa::scalar:
+      return "scalar";
+    case Isa::avx2:
+      return "avx2";
+    case Isa::avx512:
+      return "avx512";
+  }
+  return "scalar";
+}
+
+bool isa_available(Isa isa) {
+  switch (isa) {
+    case Isa::scalar:
+      return true;
+    case Isa::avx2:
+      return has_avx2();
+    case Isa::avx512:
+      return has_avx512();
+  }
+  return false;
+}
+
+Isa choose_isa(std::string_view forced) {
+  Isa best = Isa::scalar;
+  for (const Isa isa : kAllIsas) {
+    if (isa_name(isa) == forced) {
+      if (isa_available(isa)) return isa;
+      fail(ErrorCode::unsupported, "instruction set {}: this machine lacks it; available: {}", forced,
+           available_names());
+    }
+    if (isa_available(isa)) best = isa;
+  }
+  if (forced.empty()) return best;
+  fail(ErrorCode::invalid_input, "instruction set \"{}\": unknown; available: {}", forced, available_names());
+}
+
+}  // namespace minfer::cpu
