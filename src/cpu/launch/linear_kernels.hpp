@@ -12,25 +12,28 @@
 namespace minfer::cpu {
 
 struct LinearTile {
+  tensor::DType dtype;
   const std::byte* panels;  // the first panel (see panel.hpp)
   int64_t panel_stride;     // bytes from one to the next
-  int64_t panels_count;     // 1 ... kMaxTilePanels
+  int64_t panels_count;     // at least 1; panels_count * rows a panel * columns is at most kMaxTileProducts
   int64_t k;                // elements a row, a multiple of the type's block
-  const std::byte* x;       // rows of activations: q8 (activation.hpp) for quantized types, k floats for plain ones
-  int64_t x_stride;         // bytes from one to the next; 0 with one column
-  int64_t columns;          // rows of x: 1 ... kMaxTileColumns
+  const std::byte* x;       // rows of activations: q8 (activation.hpp) for quantized types, else k floats
+  int64_t x_stride;         // bytes from one to the next
+  int64_t columns;          // rows of x, at least 1
   float* products;          // [columns][panels_count * rows a panel], aligned to 64 bytes
 };
 using LinearTileFn = void (*)(const LinearTile& tile);
 
-// Up to this many columns a kernel unpacks weights in registers, and streams up to kMaxTilePanels panels at once; over it
-// panels are unpacked to a buffer first, kSweepPanelRows rows at a time.
-inline constexpr int64_t kMaxStreamColumns = 4;
-inline constexpr int64_t kSweepRows = 32;
-inline constexpr int64_t kMaxTileRows = 64;
-inline constexpr int64_t kMaxTileColumns = 256;
+// Up to this many columns a vector kernel unpacks weights in registers and reads kStreamPanels panels at once (each an
+// address stream of its own); over it panels are unpacked to a buffer first, for all columns.
+inline constexpr int64_t kStreamColumns = 4;
+inline constexpr int64_t kStreamPanels = 4;
+inline constexpr int64_t kMaxTileProducts = 8192;
 
-// The kernel of a type; nullptr: none.
+// The kernel of a type; nullptr: none. Scalar reads rows as in the file (panels of one row) and f32 activations.
+namespace scalar {
+LinearTileFn linear_tile(tensor::DType dtype);
+}
 namespace avx2 {
 LinearTileFn linear_tile(tensor::DType dtype);
 }

@@ -10,7 +10,6 @@ namespace minfer::cpu::avx512 {
 namespace {
 
 constexpr int kLanes = 16;
-constexpr int kStreamPanels = 4;
 constexpr int kSweepPanels = 2;
 constexpr int kSweepColumns = 6;
 constexpr int64_t kTileElements = 128;  // unpacked at once: 16 KB
@@ -38,7 +37,7 @@ struct BF16 {
 }
 
 template <class F, int kPanels, int kColumns>
-void stream_panels(const LinearTile& tile) {
+void stream_panels(const LinearTile& tile, int64_t products_stride) {
   __m512 products[kColumns][kPanels];
   for (auto& column : products) {
     for (__m512& p : column) p = _mm512_setzero_ps();
@@ -52,29 +51,32 @@ void stream_panels(const LinearTile& tile) {
     }
   }
   for (int c = 0; c < kColumns; ++c) {
-    for (int p = 0; p < kPanels; ++p) _mm512_store_ps(tile.products + (c * kPanels + p) * kLanes, products[c][p]);
+    for (int p = 0; p < kPanels; ++p) _mm512_store_ps(tile.products + c * products_stride + p * kLanes, products[c][p]);
   }
 }
 
 template <class F, int kColumns>
-void stream(const LinearTile& tile) {
-  switch (tile.panels_count) {
-    case 1:
-      return stream_panels<F, 1, kColumns>(tile);
-    case 2:
-      return stream_panels<F, 2, kColumns>(tile);
-    case 3:
-      return stream_panels<F, 3, kColumns>(tile);
-    default:
-      return stream_panels<F, kStreamPanels, kColumns>(tile);
+void stream_all(LinearTile tile) {
+  const int64_t products_stride = tile.panels_count * kLanes;
+  int64_t left = tile.panels_count;
+  for (; left >= kStreamPanels; left -= kStreamPanels) {
+    stream_panels<F, kStreamPanels, kColumns>(tile, products_stride);
+    tile.panels += kStreamPanels * tile.panel_stride;
+    tile.products += kStreamPanels * kLanes;
+  }
+  for (; left > 0; --left) {
+    stream_panels<F, 1, kColumns>(tile, products_stride);
+    tile.panels += tile.panel_stride;
+    tile.products += kLanes;
   }
 }
 
 template <int kPanels, int kColumns>
-[[gnu::noinline]] void sweep(const float* w, int64_t count, const std::byte* x, int64_t x_stride, float* products) {
+[[gnu::noinline]] void sweep(const float* w, int64_t count, const std::byte* x, int64_t x_stride, float* products,
+                             int64_t products_stride) {
   __m512 sums[kColumns][kPanels];
   for (int c = 0; c < kColumns; ++c) {
-    for (int p = 0; p < kPanels; ++p) sums[c][p] = _mm512_load_ps(products + (c * kPanels + p) * kLanes);
+    for (int p = 0; p < kPanels; ++p) sums[c][p] = _mm512_load_ps(products + c * products_stride + p * kLanes);
   }
   for (int64_t i = 0; i < count; ++i) {
     __m512 weights[kPanels];
@@ -85,22 +87,27 @@ template <int kPanels, int kColumns>
     }
   }
   for (int c = 0; c < kColumns; ++c) {
-    for (int p = 0; p < kPanels; ++p) _mm512_store_ps(products + (c * kPanels + p) * kLanes, sums[c][p]);
+    for (int p = 0; p < kPanels; ++p) _mm512_store_ps(products + c * products_stride + p * kLanes, sums[c][p]);
   }
 }
 
 template <int kPanels, int kColumns>
 void sweep_columns(int64_t columns, const float* w, int64_t count, const std::byte* x, int64_t x_stride,
-                   float* products) {
-  if (columns >= kColumns) return sweep<kPanels, kColumns>(w, count, x, x_stride, products);
-  if constexpr (kColumns > 1) sweep_columns<kPanels, kColumns - 1>(columns, w, count, x, x_stride, products);
+                   float* products, int64_t products_stride) {
+  if (columns >= kColumns) return sweep<kPanels, kColumns>(w, count, x, x_stride, products, products_stride);
+  if constexpr (kColumns > 1) {
+    sweep_columns<kPanels, kColumns - 1>(columns, w, count, x, x_stride, products, products_stride);
+  }
 }
 
 template <class F, int kPanels>
-void sweep_all(const LinearTile& tile) {
+void sweep_panels(const LinearTile& tile) {
   alignas(64) float w[kTileElements * kPanels * kLanes];
-  for (int64_t i = 0; i < tile.columns * kPanels; ++i) {
-    _mm512_store_ps(tile.products + i * kLanes, _mm512_setzero_ps());
+  const int64_t products_stride = tile.panels_count * kLanes;
+  for (int64_t c = 0; c < tile.columns; ++c) {
+    for (int p = 0; p < kPanels; ++p) {
+      _mm512_store_ps(tile.products + c * products_stride + p * kLanes, _mm512_setzero_ps());
+    }
   }
   for (int64_t first = 0; first < tile.k; first += kTileElements) {
     const int64_t count = tile.k - first < kTileElements ? tile.k - first : kTileElements;
@@ -112,24 +119,36 @@ void sweep_all(const LinearTile& tile) {
     }
     for (int64_t c = 0; c < tile.columns; c += kSweepColumns) {
       sweep_columns<kPanels, kSweepColumns>(tile.columns - c, w, count, tile.x + c * tile.x_stride + 4 * first,
-                                            tile.x_stride, tile.products + c * kPanels * kLanes);
+                                            tile.x_stride, tile.products + c * products_stride, products_stride);
     }
   }
+}
+
+template <class F>
+void sweep_all(LinearTile tile) {
+  // The stride of the products is that of the whole tile: panels_count stays.
+  int64_t left = tile.panels_count;
+  for (; left >= kSweepPanels; left -= kSweepPanels) {
+    sweep_panels<F, kSweepPanels>(tile);
+    tile.panels += kSweepPanels * tile.panel_stride;
+    tile.products += kSweepPanels * kLanes;
+  }
+  if (left > 0) sweep_panels<F, 1>(tile);
 }
 
 template <class F>
 void linear_tile_of(const LinearTile& tile) {
   switch (tile.columns) {
     case 1:
-      return stream<F, 1>(tile);
+      return stream_all<F, 1>(tile);
     case 2:
-      return stream<F, 2>(tile);
+      return stream_all<F, 2>(tile);
     case 3:
-      return stream<F, 3>(tile);
+      return stream_all<F, 3>(tile);
     case 4:
-      return stream<F, 4>(tile);
+      return stream_all<F, 4>(tile);
     default:
-      return tile.panels_count == 1 ? sweep_all<F, 1>(tile) : sweep_all<F, kSweepPanels>(tile);
+      return sweep_all<F>(tile);
   }
 }
 

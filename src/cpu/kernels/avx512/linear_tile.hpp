@@ -26,7 +26,6 @@ namespace {
 constexpr int kLanes = 16;
 constexpr int64_t kBlock = 32;       // elements
 constexpr int kQuads = 8;            // a block
-constexpr int kStreamPanels = 4;     // address streams at once
 constexpr int kTileBlocks = 8;       // blocks unpacked at once
 constexpr int kSweepPanels = 2;
 
@@ -98,12 +97,11 @@ MINFER_INLINE __m512 fold(__m512 product, const __m512i* integers, const float* 
   return product;
 }
 
-// Few columns: kStreamPanels panels at once, weights unpacked in registers.
+// Few columns: up to kStreamPanels panels at once, weights unpacked in registers.
 template <class F, int kColumns>
-void stream(const LinearTile& tile) {
+void stream(const LinearTile& tile, int64_t panels, int64_t products_stride) {
   const RowLayout layout = row_layout(tile.k);
   const int64_t groups = tile.k / (kBlock * F::kBlocks);
-  const int64_t panels = tile.panels_count;
   __m512 products[kStreamPanels][kColumns];
   for (auto& panel : products) {
     for (__m512& p : panel) p = _mm512_setzero_ps();
@@ -152,7 +150,7 @@ void stream(const LinearTile& tile) {
   }
   for (int64_t p = 0; p < panels; ++p) {
     for (int c = 0; c < kColumns; ++c) {
-      _mm512_store_ps(tile.products + (c * panels + p) * kLanes, products[p][c]);
+      _mm512_store_ps(tile.products + c * products_stride + p * kLanes, products[p][c]);
     }
   }
 }
@@ -189,15 +187,16 @@ MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t b
   }
 }
 
-// Adds the unpacked blocks times kColumns rows of activations to `products` ([kColumns][kPanels * 16]); x, xs and xm are
-// at the first block's quants, scales and sums of the first row.
+// Adds the unpacked blocks times kColumns rows of activations to `products` (rows of kPanels * 16, products_stride
+// floats apart); x, xs and xm are at the first block's quants, scales and sums of the first row.
 template <class F, int kPanels, int kColumns>
 [[gnu::noinline]] void sweep(const Unpacked<kPanels>& w, int64_t blocks, const std::byte* x, const std::byte* xs,
-                             const std::byte* xm, int64_t x_stride, float* products) {
+                             const std::byte* xm, int64_t x_stride, float* products,
+                             int64_t products_stride) {
   constexpr int kPart = kQuads / F::kHalves;
   __m512 sums[kColumns][kPanels];
   for (int c = 0; c < kColumns; ++c) {
-    for (int p = 0; p < kPanels; ++p) sums[c][p] = _mm512_load_ps(products + (c * kPanels + p) * kLanes);
+    for (int p = 0; p < kPanels; ++p) sums[c][p] = _mm512_load_ps(products + c * products_stride + p * kLanes);
   }
   alignas(64) float halves[kColumns][16];
   if constexpr (F::kMins && F::kHalves == 2) {
@@ -235,7 +234,7 @@ template <class F, int kPanels, int kColumns>
     }
   }
   for (int c = 0; c < kColumns; ++c) {
-    for (int p = 0; p < kPanels; ++p) _mm512_store_ps(products + (c * kPanels + p) * kLanes, sums[c][p]);
+    for (int p = 0; p < kPanels; ++p) _mm512_store_ps(products + c * products_stride + p * kLanes, sums[c][p]);
   }
 }
 
@@ -245,21 +244,25 @@ constexpr int kSweepColumns = F::kHalves == 1 ? 6 : 4;
 
 template <class F, int kPanels, int kColumns>
 MINFER_INLINE void sweep_rest(int64_t columns, const Unpacked<kPanels>& w, int64_t blocks, const std::byte* x,
-                              const std::byte* xs, const std::byte* xm, int64_t x_stride, float* products) {
+                              const std::byte* xs, const std::byte* xm, int64_t x_stride, float* products,
+                              int64_t products_stride) {
   if constexpr (kColumns > 0) {
-    if (columns == kColumns) return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products);
-    sweep_rest<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products);
+    if (columns == kColumns) return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
+    sweep_rest<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products, products_stride);
   }
 }
 
-// Many columns: panels are unpacked once for all of them.
+// Many columns: kPanels panels are unpacked once for all of them.
 template <class F, int kPanels>
-void sweep_all(const LinearTile& tile) {
+void sweep_panels(const LinearTile& tile) {
   const RowLayout layout = row_layout(tile.k);
   const int64_t blocks = tile.k / kBlock;
+  const int64_t products_stride = tile.panels_count * kLanes;
   constexpr int64_t kStep = kSweepColumns<F>;
-  for (int64_t i = 0; i < tile.columns * kPanels; ++i) {
-    _mm512_store_ps(tile.products + i * kLanes, _mm512_setzero_ps());
+  for (int64_t c = 0; c < tile.columns; ++c) {
+    for (int p = 0; p < kPanels; ++p) {
+      _mm512_store_ps(tile.products + c * products_stride + p * kLanes, _mm512_setzero_ps());
+    }
   }
   Unpacked<kPanels> w;
   for (int64_t first = 0; first < blocks; first += kTileBlocks) {
@@ -270,13 +273,35 @@ void sweep_all(const LinearTile& tile) {
       const std::byte* x = row + first * kBlock;
       const std::byte* xs = row + layout.scales + first * 4;
       const std::byte* xm = row + layout.sums + first * 4;
-      float* products = tile.products + c * kPanels * kLanes;
+      float* products = tile.products + c * products_stride;
       if (tile.columns - c >= kStep) {
-        sweep<F, kPanels, kStep>(w, count, x, xs, xm, tile.x_stride, products);
+        sweep<F, kPanels, kStep>(w, count, x, xs, xm, tile.x_stride, products, products_stride);
       } else {
-        sweep_rest<F, kPanels, kStep - 1>(tile.columns - c, w, count, x, xs, xm, tile.x_stride, products);
+        sweep_rest<F, kPanels, kStep - 1>(tile.columns - c, w, count, x, xs, xm, tile.x_stride, products,
+                                          products_stride);
       }
     }
+  }
+}
+
+template <class F>
+void sweep_all(LinearTile tile) {
+  int64_t left = tile.panels_count;
+  for (; left >= kSweepPanels; left -= kSweepPanels) {
+    sweep_panels<F, kSweepPanels>(tile);
+    tile.panels += kSweepPanels * tile.panel_stride;
+    tile.products += kSweepPanels * kLanes;
+  }
+  if (left > 0) sweep_panels<F, 1>(tile);
+}
+
+template <class F, int kColumns>
+void stream_all(LinearTile tile) {
+  const int64_t products_stride = tile.panels_count * kLanes;
+  for (int64_t left = tile.panels_count; left > 0; left -= kStreamPanels) {
+    stream<F, kColumns>(tile, left < kStreamPanels ? left : kStreamPanels, products_stride);
+    tile.panels += kStreamPanels * tile.panel_stride;
+    tile.products += kStreamPanels * kLanes;
   }
 }
 
@@ -284,15 +309,15 @@ template <class F>
 void linear_tile_of(const LinearTile& tile) {
   switch (tile.columns) {
     case 1:
-      return stream<F, 1>(tile);
+      return stream_all<F, 1>(tile);
     case 2:
-      return stream<F, 2>(tile);
+      return stream_all<F, 2>(tile);
     case 3:
-      return stream<F, 3>(tile);
+      return stream_all<F, 3>(tile);
     case 4:
-      return stream<F, 4>(tile);
+      return stream_all<F, 4>(tile);
     default:
-      return tile.panels_count == 1 ? sweep_all<F, 1>(tile) : sweep_all<F, kSweepPanels>(tile);
+      return sweep_all<F>(tile);
   }
 }
 
