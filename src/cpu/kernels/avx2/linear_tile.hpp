@@ -1,0 +1,374 @@
+// The AVX2 tile of a quantized linear: see launch/linear_kernels.hpp. Only for the sources in this folder; each instantiates
+// it for some formats.
+//
+// One 32-bit lane a row of the weight, 8 rows a panel. For each sub-block of 32 along k, in order, an output does
+//   i  = exact integer sum of quants x activations
+//   p += float(i) * (scale_w * scale_x)                      two scales: p += (float(i0) s0 + float(i1) s1) * scale_x
+//   p -= min_w * sum_x                                       types with minima
+// and nothing else, in `stream` as in `sweep`: so its bits depend on nothing around it.
+//
+// The integer sum: vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits, saturating; as many of
+// these as a format's range allows (kDepth) are added in 16 bits, then vpmaddwd with ones widens them. Which side is
+// unsigned (Sign): plain quants are; for `offset` the activations, as x + 128, and 128 times the sum of the quants is taken
+// off by a start value; for `wide`, |quant| times the activation with the quant's sign.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "cpu/kernels/avx2/linear_formats.hpp"
+#include "cpu/launch/linear_kernels.hpp"
+
+#define MINFER_INLINE [[gnu::always_inline]] static inline
+
+namespace minfer::cpu::avx2 {
+namespace {
+
+constexpr int kLanes = 8;
+constexpr int64_t kBlock = 32;    // elements
+constexpr int kQuads = 8;         // a block
+constexpr int kTileBlocks = 8;    // blocks unpacked at once
+constexpr int kSweepPanels = 2;
+constexpr int kSweepColumns = 4;
+
+// Where a row of activations has its parts, in bytes.
+struct RowLayout {
+  int64_t scales;
+  int64_t sums;
+};
+MINFER_INLINE RowLayout row_layout(int64_t k) {
+  const int64_t scales = (k + 63) / 64 * 64;
+  return {scales, scales + k / kBlock * 4};
+}
+
+MINFER_INLINE __m256 broadcast(const std::byte* p) { return _mm256_broadcast_ss(reinterpret_cast<const float*>(p)); }
+
+template <Sign kSign>
+MINFER_INLINE __m256i activations(const std::byte* p) {
+  const __m256i v = _mm256_set1_epi32(*reinterpret_cast<const int32_t*>(p));
+  return kSign == Sign::offset ? _mm256_xor_si256(v, _mm256_set1_epi8(-128)) : v;
+}
+
+// Products of one quad in 16 bits. `magnitude` is |w|, for `wide` only.
+template <Sign kSign>
+MINFER_INLINE __m256i multiply(__m256i w, __m256i magnitude, __m256i x) {
+  if constexpr (kSign == Sign::plain) return _mm256_maddubs_epi16(w, x);
+  if constexpr (kSign == Sign::offset) return _mm256_maddubs_epi16(x, w);
+  return _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, w));
+}
+
+MINFER_INLINE __m256i widen(__m256i sums) { return _mm256_madd_epi16(sums, _mm256_set1_epi16(1)); }
+
+// -128 times the sum of the quants of kCount quads: the integer start value of `offset` formats.
+template <class F, int kCount>
+MINFER_INLINE __m256i start_value(const __m256i* quads) {
+  __m256i sum = _mm256_setzero_si256();
+  for (int part = 0; part < kCount; part += F::kDepth) {
+    __m256i words = _mm256_maddubs_epi16(_mm256_set1_epi8(-128), quads[part]);
+    for (int q = 1; q < F::kDepth; ++q) {
+      words = _mm256_add_epi16(words, _mm256_maddubs_epi16(_mm256_set1_epi8(-128), quads[part + q]));
+    }
+    sum = _mm256_sub_epi32(sum, widen(words));
+  }
+  return sum;
+}
+
+// Scaled sums of the 16 halves of 8 blocks of one row: scale of the block times the exact integer sum.
+MINFER_INLINE void half_sums(const std::byte* quants, const std::byte* scales, float* out) {
+  const __m256i ones = _mm256_set1_epi8(1);
+  for (int i = 0; i < 2; ++i) {
+    __m256i v[4];
+    for (int j = 0; j < 4; ++j) {
+      const auto* p = reinterpret_cast<const __m256i*>(quants + 128 * i + 32 * j);
+      v[j] = widen(_mm256_maddubs_epi16(ones, _mm256_loadu_si256(p)));
+    }
+    const __m256i a = _mm256_hadd_epi32(v[0], v[1]);
+    const __m256i b = _mm256_hadd_epi32(v[2], v[3]);
+    // Lane j of the low half has the first half of block j, of the high half the second.
+    const __m256i sums = _mm256_hadd_epi32(a, b);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m128 d = _mm_loadu_ps(reinterpret_cast<const float*>(scales + 16 * i));
+    const __m256 factor = _mm256_permutevar8x32_ps(_mm256_castps128_ps256(d), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+    const __m256 floats = _mm256_cvtepi32_ps(_mm256_permutevar8x32_epi32(sums, order));
+    _mm256_storeu_ps(out + 8 * i, _mm256_mul_ps(factor, floats));
+  }
+}
+
+// Adds one block to an output's product. `sums`: of the block (kHalves 1) or of its halves.
+template <class F>
+MINFER_INLINE __m256 fold(__m256 product, const __m256i* integers, const float* scales, const float* mins,
+                          int64_t stride, __m256 scale_x, const std::byte* sums) {
+  if constexpr (F::kHalves == 1) {
+    const __m256 scale = _mm256_mul_ps(_mm256_load_ps(scales), scale_x);
+    product = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[0]), scale, product);
+  } else {
+    __m256 part = _mm256_mul_ps(_mm256_cvtepi32_ps(integers[1]), _mm256_load_ps(scales + stride));
+    part = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[0]), _mm256_load_ps(scales), part);
+    product = _mm256_fmadd_ps(part, scale_x, product);
+  }
+  if constexpr (F::kMins) {
+    for (int h = 0; h < F::kHalves; ++h) {
+      product = _mm256_fnmadd_ps(_mm256_load_ps(mins + h * stride), broadcast(sums + 4 * h), product);
+    }
+  }
+  return product;
+}
+
+// Few columns: up to kStreamPanels panels at once, weights unpacked in registers.
+template <class F, int kColumns>
+void stream(const LinearTile& tile, int64_t panels, int64_t products_stride) {
+  const RowLayout layout = row_layout(tile.k);
+  const int64_t groups = tile.k / (kBlock * F::kBlocks);
+  __m256 products[kStreamPanels][kColumns];
+  for (auto& panel : products) {
+    for (__m256& p : panel) p = _mm256_setzero_ps();
+  }
+  for (int64_t g = 0; g < groups; ++g) {
+    const std::byte* x = tile.x + g * F::kBlocks * kBlock;
+    const std::byte* xs = tile.x + layout.scales + g * F::kBlocks * 4;
+    const std::byte* xm = tile.x + layout.sums + g * F::kBlocks * 4;
+    alignas(32) float halves[kColumns][16];
+    if constexpr (F::kMins && F::kHalves == 2) {
+      for (int c = 0; c < kColumns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
+    }
+    for (int64_t p = 0; p < panels; ++p) {
+      const auto* group =
+          reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride + g * F::kGroupBytes;
+      constexpr int kScales = F::kBlocks * F::kHalves;
+      alignas(32) float scales[kScales * kLanes];
+      alignas(32) float mins[kScales * kLanes];
+      F::scales(group, scales, mins, kLanes);
+      for (int b = 0; b < F::kBlocks; ++b) {
+        Quads w;
+        F::quads(group, b, w);
+        constexpr int kPart = kQuads / F::kHalves;
+        __m256i start[F::kHalves];
+        for (int h = 0; h < F::kHalves; ++h) {
+          start[h] = _mm256_setzero_si256();
+          if constexpr (F::kSign == Sign::offset) start[h] = start_value<F, kPart>(w.q + h * kPart);
+        }
+        for (int c = 0; c < kColumns; ++c) {
+          const int64_t row = c * tile.x_stride;
+          __m256i integers[F::kHalves];
+          for (int h = 0; h < F::kHalves; ++h) {
+            integers[h] = start[h];
+            for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
+              __m256i words = _mm256_setzero_si256();
+              for (int q = part; q < part + F::kDepth; ++q) {
+                const __m256i a = activations<F::kSign>(x + row + b * kBlock + 4 * q);
+                const __m256i product = multiply<F::kSign>(w.q[q], _mm256_abs_epi8(w.q[q]), a);
+                words = q == part ? product : _mm256_add_epi16(words, product);
+              }
+              integers[h] = _mm256_add_epi32(integers[h], widen(words));
+            }
+          }
+          const std::byte* sums = xm + row + 4 * b;
+          if constexpr (F::kHalves == 2) sums = reinterpret_cast<const std::byte*>(halves[c] + 2 * b);
+          products[p][c] = fold<F>(products[p][c], integers, scales + b * F::kHalves * kLanes,
+                                   mins + b * F::kHalves * kLanes, kLanes, broadcast(xs + row + 4 * b), sums);
+        }
+      }
+    }
+  }
+  for (int64_t p = 0; p < panels; ++p) {
+    for (int c = 0; c < kColumns; ++c) {
+      _mm256_store_ps(tile.products + c * products_stride + p * kLanes, products[p][c]);
+    }
+  }
+}
+
+// kTileBlocks blocks of kPanels panels, unpacked. `magnitudes` is written for `wide` only.
+template <class F, int kPanels>
+struct alignas(64) Unpacked {
+  uint8_t quads[kTileBlocks][kQuads][kPanels][32];
+  uint8_t magnitudes[F::kSign == Sign::wide ? kTileBlocks : 1][kQuads][kPanels][32];
+  float scales[kTileBlocks * F::kHalves][kPanels][kLanes];
+  float mins[kTileBlocks * F::kHalves][kPanels][kLanes];
+  int32_t starts[kTileBlocks * F::kHalves][kPanels][kLanes];
+};
+
+MINFER_INLINE void store(void* p, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(p), v); }
+MINFER_INLINE __m256i load_aligned(const void* p) { return _mm256_load_si256(static_cast<const __m256i*>(p)); }
+
+template <class F, int kPanels>
+MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks, Unpacked<F, kPanels>& out) {
+  constexpr int kPart = kQuads / F::kHalves;
+  for (int64_t at = 0; at < blocks; at += F::kBlocks) {
+    for (int p = 0; p < kPanels; ++p) {
+      const auto* group = reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride +
+                          (first_block + at) / F::kBlocks * F::kGroupBytes;
+      const int64_t slot = at * F::kHalves;
+      F::scales(group, out.scales[slot][p], out.mins[slot][p], kPanels * kLanes);
+      for (int b = 0; b < F::kBlocks; ++b) {
+        Quads w;
+        F::quads(group, b, w);
+        for (int q = 0; q < kQuads; ++q) {
+          store(out.quads[at + b][q][p], w.q[q]);
+          if constexpr (F::kSign == Sign::wide) store(out.magnitudes[at + b][q][p], _mm256_abs_epi8(w.q[q]));
+        }
+        if constexpr (F::kSign == Sign::offset) {
+          for (int h = 0; h < F::kHalves; ++h) {
+            store(out.starts[slot + b * F::kHalves + h][p], start_value<F, kPart>(w.q + h * kPart));
+          }
+        }
+      }
+    }
+  }
+}
+
+// The integer sums of one block or half block, `kPart` quads from `first`, for kPanels panels and kColumns columns.
+template <class F, int kPanels, int kColumns>
+MINFER_INLINE void block_sums(const Unpacked<F, kPanels>& w, int64_t block, int64_t slot, int first,
+                              const std::byte* x, int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
+  constexpr int kPart = kQuads / F::kHalves;
+#pragma GCC unroll 8
+  for (int part = first; part < first + kPart; part += F::kDepth) {
+    __m256i words[kColumns][kPanels];
+#pragma GCC unroll 8
+    for (int q = part; q < part + F::kDepth; ++q) {
+      __m256i quads[kPanels];
+      __m256i magnitudes[kPanels];
+      for (int p = 0; p < kPanels; ++p) {
+        quads[p] = load_aligned(w.quads[block][q][p]);
+        magnitudes[p] = quads[p];
+        if constexpr (F::kSign == Sign::wide) magnitudes[p] = load_aligned(w.magnitudes[block][q][p]);
+      }
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) {
+        const __m256i a = activations<F::kSign>(x + c * x_stride + 4 * q);
+        for (int p = 0; p < kPanels; ++p) {
+          const __m256i product = multiply<F::kSign>(quads[p], magnitudes[p], a);
+          words[c][p] = q == part ? product : _mm256_add_epi16(words[c][p], product);
+          if constexpr (F::kDepth == 1) {
+            integers[c][p] = q == first ? widen(product) : _mm256_add_epi32(integers[c][p], widen(product));
+          }
+        }
+      }
+    }
+    if constexpr (F::kDepth > 1) {
+      for (int c = 0; c < kColumns; ++c) {
+        for (int p = 0; p < kPanels; ++p) {
+          const __m256i sum = widen(words[c][p]);
+          if (part != first) {
+            integers[c][p] = _mm256_add_epi32(integers[c][p], sum);
+          } else if constexpr (F::kSign == Sign::offset) {
+            integers[c][p] = _mm256_add_epi32(sum, load_aligned(w.starts[slot][p]));
+          } else {
+            integers[c][p] = sum;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Adds the unpacked blocks times kColumns rows of activations to `products` (rows of kPanels * 8, products_stride floats
+// apart); x, xs and xm are at the first block's quants, scales and sums of the first row.
+template <class F, int kPanels, int kColumns>
+[[gnu::noinline]] void sweep(const Unpacked<F, kPanels>& w, int64_t blocks, const std::byte* x, const std::byte* xs,
+                             const std::byte* xm, int64_t x_stride, float* products, int64_t products_stride) {
+  alignas(32) float halves[kColumns][16];
+  if constexpr (F::kMins && F::kHalves == 2) {
+    for (int c = 0; c < kColumns; ++c) half_sums(x + c * x_stride, xs + c * x_stride, halves[c]);
+  }
+  // 16 registers do not hold the sums along k too: they stay in memory, in L1.
+  for (int64_t b = 0; b < blocks; ++b) {
+    __m256i integers[F::kHalves][kColumns][kPanels];
+    for (int h = 0; h < F::kHalves; ++h) {
+      block_sums<F, kPanels, kColumns>(w, b, b * F::kHalves + h, h * (kQuads / F::kHalves), x + b * kBlock, x_stride,
+                                       integers[h]);
+    }
+#pragma GCC unroll 8
+    for (int c = 0; c < kColumns; ++c) {
+      const std::byte* block_sums_x = xm + c * x_stride + 4 * b;
+      if constexpr (F::kHalves == 2) block_sums_x = reinterpret_cast<const std::byte*>(halves[c] + 2 * b);
+      const __m256 scale_x = broadcast(xs + c * x_stride + 4 * b);
+      for (int p = 0; p < kPanels; ++p) {
+        __m256i sums[F::kHalves];
+        for (int h = 0; h < F::kHalves; ++h) sums[h] = integers[h][c][p];
+        float* out = products + c * products_stride + p * kLanes;
+        _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), sums, w.scales[b * F::kHalves][p],
+                                     w.mins[b * F::kHalves][p], kPanels * kLanes, scale_x, block_sums_x));
+      }
+    }
+  }
+}
+
+template <class F, int kPanels, int kColumns>
+MINFER_INLINE void sweep_columns(int64_t columns, const Unpacked<F, kPanels>& w, int64_t blocks, const std::byte* x,
+                                 const std::byte* xs, const std::byte* xm, int64_t x_stride, float* products,
+                                 int64_t products_stride) {
+  if (columns >= kColumns) {
+    return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
+  }
+  if constexpr (kColumns > 1) {
+    sweep_columns<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products, products_stride);
+  }
+}
+
+// Many columns: kPanels panels are unpacked once for all of them.
+template <class F, int kPanels>
+void sweep_panels(const LinearTile& tile) {
+  const RowLayout layout = row_layout(tile.k);
+  const int64_t blocks = tile.k / kBlock;
+  const int64_t products_stride = tile.panels_count * kLanes;
+  for (int64_t c = 0; c < tile.columns; ++c) {
+    for (int p = 0; p < kPanels; ++p) {
+      _mm256_store_ps(tile.products + c * products_stride + p * kLanes, _mm256_setzero_ps());
+    }
+  }
+  Unpacked<F, kPanels> w;
+  for (int64_t first = 0; first < blocks; first += kTileBlocks) {
+    const int64_t count = blocks - first < kTileBlocks ? blocks - first : kTileBlocks;
+    unpack<F, kPanels>(tile, first, count, w);
+    for (int64_t c = 0; c < tile.columns; c += kSweepColumns) {
+      const std::byte* row = tile.x + c * tile.x_stride;
+      sweep_columns<F, kPanels, kSweepColumns>(
+          tile.columns - c, w, count, row + first * kBlock, row + layout.scales + first * 4,
+          row + layout.sums + first * 4, tile.x_stride, tile.products + c * products_stride, products_stride);
+    }
+  }
+}
+
+template <class F>
+void sweep_all(LinearTile tile) {
+  int64_t left = tile.panels_count;
+  for (; left >= kSweepPanels; left -= kSweepPanels) {
+    sweep_panels<F, kSweepPanels>(tile);
+    tile.panels += kSweepPanels * tile.panel_stride;
+    tile.products += kSweepPanels * kLanes;
+  }
+  if (left > 0) sweep_panels<F, 1>(tile);
+}
+
+template <class F, int kColumns>
+void stream_all(LinearTile tile) {
+  const int64_t products_stride = tile.panels_count * kLanes;
+  for (int64_t left = tile.panels_count; left > 0; left -= kStreamPanels) {
+    stream<F, kColumns>(tile, left < kStreamPanels ? left : kStreamPanels, products_stride);
+    tile.panels += kStreamPanels * tile.panel_stride;
+    tile.products += kStreamPanels * kLanes;
+  }
+}
+
+template <class F>
+void linear_tile_of(const LinearTile& tile) {
+  switch (tile.columns) {
+    case 1:
+      return stream_all<F, 1>(tile);
+    case 2:
+      return stream_all<F, 2>(tile);
+    case 3:
+      return stream_all<F, 3>(tile);
+    case 4:
+      return stream_all<F, 4>(tile);
+    default:
+      return sweep_all<F>(tile);
+  }
+}
+
+}  // namespace
+}  // namespace minfer::cpu::avx2
+
+#undef MINFER_INLINE
