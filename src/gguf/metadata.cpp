@@ -94,7 +94,6 @@ StringArray::Iterator& StringArray::Iterator::operator++() {
 
 Metadata::Metadata(std::string source, std::vector<Value> values)
     : source_(std::move(source)), values_(std::move(values)) {
-  index_.reserve(values_.size());
   for (size_t i = 0; i < values_.size(); ++i) {
     check(index_.emplace(values_[i].key, i).second, "Metadata needs distinct keys");
   }

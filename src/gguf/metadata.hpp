@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "gguf/format.hpp"
@@ -111,7 +111,8 @@ class Metadata {
 
   std::string source_;
   std::vector<Value> values_;
-  std::unordered_map<std::string_view, size_t> index_;  // key -> index in values_
+  // key -> index in values_; ordered, so that no choice of keys makes it slow
+  std::map<std::string_view, size_t> index_;
 };
 
 }  // namespace minfer::gguf

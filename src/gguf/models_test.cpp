@@ -147,6 +147,33 @@ TEST_P(Models, OpensQuicklyWithItsVocabulary) {
   EXPECT_LT(best_ms, 200.0);
 }
 
+// Vocabulary-only files of many models, written by tools of different years: no tensors, and every token is readable.
+TEST(VocabularyFiles, Open) {
+  struct Known {
+    std::string name;
+    std::string architecture;
+    size_t keys;
+    size_t tokens;
+  };
+  const std::vector<Known> files = {{"deepseek-coder", "llama", 25, 32256}, {"deepseek-llm", "llama", 23, 102400},
+                                    {"falcon", "falcon", 18, 65024},        {"gpt-2", "gpt2", 16, 50257},
+                                    {"llama-spm", "llama", 22, 32000},      {"mpt", "mpt", 17, 50432},
+                                    {"phi-3", "phi3", 26, 32064},           {"starcoder", "starcoder2", 19, 49152}};
+  const EnvironmentOptions& options = environment_options();
+  const std::string folder = options.fixtures + "/vocab";
+  if (options.fixtures.empty() || !std::filesystem::exists(folder)) {
+    ASSERT_FALSE(options.require_models) << "MINFER_FIXTURES has no vocab folder, and MINFER_REQUIRE_MODELS=1";
+    GTEST_SKIP() << "MINFER_FIXTURES has no vocab folder";
+  }
+  for (const Known& known : files) {
+    const File file(folder + "/ggml-vocab-" + known.name + ".gguf");
+    EXPECT_EQ(file.metadata().require_string("general.architecture"), known.architecture) << known.name;
+    EXPECT_EQ(file.metadata().values().size(), known.keys) << known.name;
+    EXPECT_EQ(file.metadata().require_strings("tokenizer.ggml.tokens").size(), known.tokens) << known.name;
+    EXPECT_TRUE(file.tensors().empty()) << known.name;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Known, Models, ::testing::Range(size_t{0}, size_t{4}));
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include "gguf/parse.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
-#include <unordered_map>
 #include <utility>
 
 #include "base/error.hpp"
@@ -239,8 +239,7 @@ Value read_entry(Cursor& cursor, uint64_t index) {
 std::vector<Value> read_metadata(Cursor& cursor, uint64_t count) {
   std::vector<Value> values;
   values.reserve(count);
-  std::unordered_map<std::string_view, size_t> offsets;
-  offsets.reserve(count);
+  std::map<std::string_view, size_t> offsets;
   for (uint64_t i = 0; i < count; ++i) {
     const size_t at = cursor.position();
     values.push_back(read_entry(cursor, i));

@@ -97,7 +97,6 @@ void File::index_tensors() {
            split_count_, tensors_.size(), total, describe_key(metadata_, kSplitTensorsKey));
     }
   }
-  tensor_index_.reserve(tensors_.size());
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const auto [earlier, added] = tensor_index_.emplace(tensors_[i].name, i);
     if (added) continue;

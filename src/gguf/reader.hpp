@@ -13,11 +13,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/file_map.hpp"
@@ -76,7 +76,7 @@ class File {
   std::vector<std::string> part_names_;
   Metadata metadata_{"", {}};
   std::vector<TensorInfo> tensors_;
-  std::unordered_map<std::string_view, size_t> tensor_index_;  // name -> index in tensors_
+  std::map<std::string_view, size_t> tensor_index_;  // name -> index in tensors_
   uint32_t version_ = 0;
   int64_t split_count_ = 1;  // parts that part 1 announces
 };

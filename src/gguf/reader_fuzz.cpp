@@ -47,7 +47,7 @@ void read_all(const File& file) {
       sum += checksum(text.data(), text.size());
     });
     attempt([&] {
-      for (const auto text : *metadata.find_strings(value.key)) sum += checksum(text.data(), text.size());
+      for (const auto text : metadata.require_strings(value.key)) sum += checksum(text.data(), text.size());
     });
     attempt([&] { sum += metadata.find_i32_array(value.key)->size(); });
     attempt([&] { sum += metadata.find_f32_array(value.key)->size(); });
