@@ -34,12 +34,20 @@ struct DeviceMemory {
   std::string reason;           // where not
 };
 
+// What a device can do at most, measured on it; `minfer bench` relates speeds to these.
+struct DeviceLimits {
+  double read_bytes_per_second = 0;  // reading memory much larger than the caches
+  double dot8_ops_per_second = 0;    // 8-bit dot products, a multiply and an add count as two
+  double float_ops_per_second = 0;   // f32 fused multiply-adds, likewise
+};
+
 // --- weights ---
 
 enum class WeightRole : uint8_t {
-  matrix,     // of a linear
-  embedding,  // gathered by rows; may be the output matrix too (tied)
-  vector,     // a norm or a bias: becomes f32
+  matrix,          // of a linear
+  embedding,       // gathered by rows
+  tied_embedding,  // gathered by rows, and the matrix of the output linear
+  vector,          // a norm or a bias: becomes f32
 };
 
 // A weight as its file has it: [rows][cols], row-major blocks of `dtype`, mapped. `release` gives the file's pages back
@@ -133,6 +141,8 @@ class Backend {
   virtual std::string name() const = 0;         // "cpu"
   virtual std::string description() const = 0;  // model, instruction set, threads
   virtual DeviceMemory memory() const = 0;
+  // Takes about a second.
+  virtual DeviceLimits measure_limits() = 0;
 
   // nullopt where the device runs the node, else why not. From the same table row that runs it.
   virtual std::optional<std::string> unsupported_reason(const Graph& graph, const Node& node) const = 0;

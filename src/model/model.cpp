@@ -56,7 +56,9 @@ void Model::add_source(const WeightRow& row, const gguf::TensorInfo& tensor) {
   if (tensor.map != nullptr) {
     release = [map = tensor.map, offset = tensor.offset_bytes, bytes = tensor.bytes] { map->drop(offset, bytes); };
   }
-  sources_.push_back({shapes_.back(), tensor.dtype, row.role, {tensor.data, tensor.bytes}, std::move(release)});
+  const bool tied = row.role == graph::WeightRole::embedding && file_.find_tensor("output.weight") == nullptr;
+  const graph::WeightRole role = tied ? graph::WeightRole::tied_embedding : row.role;
+  sources_.push_back({shapes_.back(), tensor.dtype, role, {tensor.data, tensor.bytes}, std::move(release)});
 }
 
 void Model::refuse_unused(std::span<const WeightRow> rows) const {

@@ -47,6 +47,7 @@ enum class DType : uint32_t {
   mxfp4 = 39,
   nvfp4 = 40,
   q1_0 = 41,
+  q2_0 = 42,
 };
 
 // Decodes `blocks` consecutive blocks from `source` (any alignment) to blocks * block_elements floats.
@@ -67,7 +68,7 @@ std::optional<DType> dtype_from_id(uint32_t id);
 // The row with a name, letter case ignored ("q4_k", "Q4_K"); nullopt if there is none.
 std::optional<DType> dtype_from_name(std::string_view name);
 
-// Bytes of a row of `elements`; elements must be a multiple of the block size (checked: internal).
+// Bytes of a row of `elements`; elements must be a multiple of the block size and the result fit (checked: internal).
 int64_t row_bytes(DType dtype, int64_t elements);
 
 // IEEE half and bfloat16 to float, exact; float to half and bfloat16 rounds to nearest even.

@@ -22,6 +22,7 @@ std::vector<ValueType> infer_rms_norm(const NodeCheck& node) {
   require(node, attributes.group > 0 && x.width % attributes.group == 0, "the width must be whole groups");
   require(node, is_vector(node.weights[0], attributes.group), "the weight must have one element a group element");
   require_activation_output(node, x.width);
+  require(node, node.output_format == Format::f32 || attributes.group == x.width, "a q8 output must be one group");
   return {{node.output_format, x.rows, x.width}};
 }
 
