@@ -94,14 +94,13 @@ def _spans(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _path_exists(tree: Tree, document: str, path: str) -> bool:
-    """A path from the root, from src/, or from the document; `<name>`, `*` and `{a,b}` stand for anything; `x.cpp`
-    alone for a file of that name anywhere."""
+    """A path from the root, from src/, from the document, or the end of a path; `<name>`, `*` and `{a,b}` stand for
+    anything."""
     pattern = re.sub(r"<[^>]*>|\{[^}]*\}", "*", path).rstrip("/")
     places = [pattern, "src/" + pattern, posixpath.normpath(posixpath.join(posixpath.dirname(document), pattern))]
     if any(tree.exists(place) for place in places):
         return True
-    if "/" not in pattern:
-        places.append("*/" + pattern)
+    places.append("*/" + pattern)
     return any(fnmatch.fnmatch(file, place) or fnmatch.fnmatch(file, place + "/*")
                for place in places for file in tree.paths)
 
