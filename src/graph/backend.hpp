@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/enums.hpp"
 #include "graph/ir.hpp"
 #include "graph/memory_plan.hpp"
 #include "graph/passes.hpp"
@@ -80,8 +81,6 @@ using ProgressFn = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
 // --- KV pages ---
 
 inline constexpr int64_t kPageTokens = 64;
-
-enum class KvFormat : uint8_t { f32, f16 };
 
 struct KvLayer {
   int64_t kv_heads;

@@ -15,6 +15,8 @@
 #include <variant>
 #include <vector>
 
+#include "graph/enums.hpp"
+
 namespace minfer::graph {
 
 using ValueId = int32_t;
@@ -51,12 +53,6 @@ enum class Op : uint8_t {
   gather_rows,
 };
 inline constexpr int kOpCount = 13;
-
-enum class Activation : uint8_t { silu, gelu_tanh };
-enum class RopeStyle : uint8_t {
-  pairs,   // rotates (x[2i], x[2i+1]); the llama family's files
-  halves,  // rotates (x[i], x[i + dims/2]); GPT-NeoX
-};
 
 struct EmbedAttributes {
   float scale;  // multiplies every element of the gathered row

@@ -1,7 +1,7 @@
-// What the linear launcher asks of a kernel: plain data, so that a kernel source, compiled for one instruction set, shares
-// no code with the rest of the program. One call computes a tile: a few consecutive panels of one weight times a few rows of
-// activations (the columns of the product). A kernel allocates nothing, throws nothing, and gives each output the same
-// bits whatever the tile around it.
+// What the linear launcher asks of a kernel: plain data, so that a kernel source, compiled for one instruction set,
+// shares no code with the rest of the program. One call computes a tile: a few consecutive panels of one weight times a
+// few rows of activations (the columns of the product). A kernel allocates nothing, throws nothing, and gives each
+// output the same bits whatever the tile around it.
 #pragma once
 
 #include <cstddef>

@@ -8,12 +8,13 @@
 
 #include "base/thread_pool.hpp"
 #include "cpu/runtime/isa.hpp"
+#include "graph/enums.hpp"
 
 namespace minfer::cpu {
 
 // Which elements of a head turn together: i and i + rotated / 2 (GPT-NeoX, transformers), or 2i and 2i + 1 (the "norm"
 // order of GGUF files).
-enum class RopeStyle { halves, pairs };
+using graph::RopeStyle;
 
 // angles[row][pair] = magnitude * (cos, sin)(positions[row] * inverse_frequencies[pair]). Product and functions in
 // double precision: exact to float rounding up to 1e6 radians and beyond.

@@ -7,12 +7,14 @@
 
 #include <cstdint>
 
+#include "graph/enums.hpp"
+
 namespace minfer::cpu {
 
 enum class Isa;
 
 // The gate function of a gated feed-forward layer; gelu_tanh is the tanh form.
-enum class Activation { silu, gelu_tanh };
+using graph::Activation;
 
 // Where a row's 8-bit form goes (launch/activation.hpp); quants null: nowhere. Then n must be a multiple of 32. The
 // zeros after the last block are the launcher's. A block with a NaN or an infinity gets scale and sum NaN and quants 0,

@@ -1,5 +1,5 @@
-// The AVX2 tile of a quantized linear: see launch/linear_kernels.hpp. Only for the sources in this folder; each instantiates
-// it for some formats.
+// The AVX2 tile of a quantized linear: see launch/linear_kernels.hpp. Only for the sources in this folder; each
+// instantiates it for some formats.
 //
 // One 32-bit lane a row of the weight, 8 rows a panel. For each sub-block of 32 along k, in order, an output does
 //   i  = exact integer sum of quants x activations
@@ -7,10 +7,10 @@
 //   p -= min_w * sum_x                                       types with minima
 // and nothing else, in `stream` as in `sweep`: so its bits depend on nothing around it.
 //
-// The integer sum: vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits, saturating; as many of
-// these as a format's range allows (kDepth) are added in 16 bits, then vpmaddwd with ones widens them. Which side is
-// unsigned (Sign): plain quants are; for `offset` the activations, as x + 128, and 128 times the sum of the quants is taken
-// off by a start value; for `wide`, |quant| times the activation with the quant's sign.
+// The integer sum: vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits, saturating; as many
+// of these as a format's range allows (kDepth) are added in 16 bits, then vpmaddwd with ones widens them. Which side is
+// unsigned (Sign): plain quants are; for `offset` the activations, as x + 128, and 128 times the sum of the quants is
+// taken off by a start value; for `wide`, |quant| times the activation with the quant's sign.
 #pragma once
 
 #include <immintrin.h>
@@ -26,9 +26,9 @@ namespace minfer::cpu::avx2 {
 namespace {
 
 constexpr int kLanes = 8;
-constexpr int64_t kBlock = 32;    // elements
-constexpr int kQuads = 8;         // a block
-constexpr int kTileBlocks = 8;    // blocks unpacked at once
+constexpr int64_t kBlock = 32;  // elements
+constexpr int kQuads = 8;       // a block
+constexpr int kTileBlocks = 8;  // blocks unpacked at once
 constexpr int kSweepPanels = 2;
 constexpr int kSweepColumns = 4;
 
@@ -42,7 +42,9 @@ MINFER_INLINE RowLayout row_layout(int64_t k) {
   return {scales, scales + k / kBlock * 4};
 }
 
-MINFER_INLINE __m256 broadcast(const std::byte* p) { return _mm256_broadcast_ss(reinterpret_cast<const float*>(p)); }
+MINFER_INLINE __m256 broadcast(const std::byte* p) {
+  return _mm256_broadcast_ss(reinterpret_cast<const float*>(p));
+}
 
 template <Sign kSign>
 MINFER_INLINE __m256i activations(const std::byte* p) {
@@ -58,7 +60,9 @@ MINFER_INLINE __m256i multiply(__m256i w, __m256i magnitude, __m256i x) {
   return _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, w));
 }
 
-MINFER_INLINE __m256i widen(__m256i sums) { return _mm256_madd_epi16(sums, _mm256_set1_epi16(1)); }
+MINFER_INLINE __m256i widen(__m256i sums) {
+  return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
+}
 
 // -128 times the sum of the quants of kCount quads: the integer start value of `offset` formats.
 template <class F, int kCount>
@@ -89,7 +93,8 @@ MINFER_INLINE void half_sums(const std::byte* quants, const std::byte* scales, f
     const __m256i sums = _mm256_hadd_epi32(a, b);
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     const __m128 d = _mm_loadu_ps(reinterpret_cast<const float*>(scales + 16 * i));
-    const __m256 factor = _mm256_permutevar8x32_ps(_mm256_castps128_ps256(d), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
+    const __m256 factor =
+        _mm256_permutevar8x32_ps(_mm256_castps128_ps256(d), _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3));
     const __m256 floats = _mm256_cvtepi32_ps(_mm256_permutevar8x32_epi32(sums, order));
     _mm256_storeu_ps(out + 8 * i, _mm256_mul_ps(factor, floats));
   }
@@ -133,8 +138,7 @@ void stream(const LinearTile& tile, int64_t panels, int64_t products_stride) {
       for (int c = 0; c < kColumns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
     }
     for (int64_t p = 0; p < panels; ++p) {
-      const auto* group =
-          reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride + g * F::kGroupBytes;
+      const auto* group = reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride + g * F::kGroupBytes;
       constexpr int kScales = F::kBlocks * F::kHalves;
       alignas(32) float scales[kScales * kLanes];
       alignas(32) float mins[kScales * kLanes];
@@ -188,8 +192,12 @@ struct alignas(64) Unpacked {
   int32_t starts[kTileBlocks * F::kHalves][kPanels][kLanes];
 };
 
-MINFER_INLINE void store(void* p, __m256i v) { _mm256_store_si256(static_cast<__m256i*>(p), v); }
-MINFER_INLINE __m256i load_aligned(const void* p) { return _mm256_load_si256(static_cast<const __m256i*>(p)); }
+MINFER_INLINE void store(void* p, __m256i v) {
+  _mm256_store_si256(static_cast<__m256i*>(p), v);
+}
+MINFER_INLINE __m256i load_aligned(const void* p) {
+  return _mm256_load_si256(static_cast<const __m256i*>(p));
+}
 
 template <class F, int kPanels>
 MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks, Unpacked<F, kPanels>& out) {
@@ -219,8 +227,8 @@ MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t b
 
 // The integer sums of one block or half block, `kPart` quads from `first`, for kPanels panels and kColumns columns.
 template <class F, int kPanels, int kColumns>
-MINFER_INLINE void block_sums(const Unpacked<F, kPanels>& w, int64_t block, int64_t slot, int first,
-                              const std::byte* x, int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
+MINFER_INLINE void block_sums(const Unpacked<F, kPanels>& w, int64_t block, int64_t slot, int first, const std::byte* x,
+                              int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
   constexpr int kPart = kQuads / F::kHalves;
 #pragma GCC unroll 8
   for (int part = first; part < first + kPart; part += F::kDepth) {
@@ -263,8 +271,8 @@ MINFER_INLINE void block_sums(const Unpacked<F, kPanels>& w, int64_t block, int6
   }
 }
 
-// Adds the unpacked blocks times kColumns rows of activations to `products` (rows of kPanels * 8, products_stride floats
-// apart); x, xs and xm are at the first block's quants, scales and sums of the first row.
+// Adds the unpacked blocks times kColumns rows of activations to `products` (rows of kPanels * 8, products_stride
+// floats apart); x, xs and xm are at the first block's quants, scales and sums of the first row.
 template <class F, int kPanels, int kColumns>
 [[gnu::noinline]] void sweep(const Unpacked<F, kPanels>& w, int64_t blocks, const std::byte* x, const std::byte* xs,
                              const std::byte* xm, int64_t x_stride, float* products, int64_t products_stride) {
@@ -288,8 +296,8 @@ template <class F, int kPanels, int kColumns>
         __m256i sums[F::kHalves];
         for (int h = 0; h < F::kHalves; ++h) sums[h] = integers[h][c][p];
         float* out = products + c * products_stride + p * kLanes;
-        _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), sums, w.scales[b * F::kHalves][p],
-                                     w.mins[b * F::kHalves][p], kPanels * kLanes, scale_x, block_sums_x));
+        _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), sums, w.scales[b * F::kHalves][p], w.mins[b * F::kHalves][p],
+                                     kPanels * kLanes, scale_x, block_sums_x));
       }
     }
   }
@@ -324,9 +332,9 @@ void sweep_panels(const LinearTile& tile) {
     unpack<F, kPanels>(tile, first, count, w);
     for (int64_t c = 0; c < tile.columns; c += kSweepColumns) {
       const std::byte* row = tile.x + c * tile.x_stride;
-      sweep_columns<F, kPanels, kSweepColumns>(
-          tile.columns - c, w, count, row + first * kBlock, row + layout.scales + first * 4,
-          row + layout.sums + first * 4, tile.x_stride, tile.products + c * products_stride, products_stride);
+      sweep_columns<F, kPanels, kSweepColumns>(tile.columns - c, w, count, row + first * kBlock,
+                                               row + layout.scales + first * 4, row + layout.sums + first * 4,
+                                               tile.x_stride, tile.products + c * products_stride, products_stride);
     }
   }
 }

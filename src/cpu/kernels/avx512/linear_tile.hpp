@@ -6,9 +6,9 @@
 //   p += float(i) * (scale_w * scale_x)                      two scales: p += (float(i0) s0 + float(i1) s1) * scale_x
 //   p -= min_w * sum_x                                       types with minima
 // and nothing else, in `stream` as in `sweep`: so its bits depend on nothing around it.
-// vpdpbusd takes one unsigned side. Types without an offset are unsigned themselves; for the others the activations are,
-// as x + 128 (an exclusive or that costs nothing, as part of the broadcast), and 128 times the sum of the quants is
-// taken off by the integer start value.
+// vpdpbusd takes one unsigned side. Types without an offset are unsigned themselves; for the others the activations
+// are, as x + 128 (an exclusive or that costs nothing, as part of the broadcast), and 128 times the sum of the quants
+// is taken off by the integer start value.
 #pragma once
 
 #include <immintrin.h>
@@ -24,9 +24,9 @@ namespace minfer::cpu::avx512 {
 namespace {
 
 constexpr int kLanes = 16;
-constexpr int64_t kBlock = 32;       // elements
-constexpr int kQuads = 8;            // a block
-constexpr int kTileBlocks = 8;       // blocks unpacked at once
+constexpr int64_t kBlock = 32;  // elements
+constexpr int kQuads = 8;       // a block
+constexpr int kTileBlocks = 8;  // blocks unpacked at once
 constexpr int kSweepPanels = 2;
 
 // Where a row of activations has its parts, in bytes.
@@ -39,7 +39,9 @@ MINFER_INLINE RowLayout row_layout(int64_t k) {
   return {scales, scales + k / kBlock * 4};
 }
 
-MINFER_INLINE __m512 broadcast(const std::byte* p) { return _mm512_set1_ps(*reinterpret_cast<const float*>(p)); }
+MINFER_INLINE __m512 broadcast(const std::byte* p) {
+  return _mm512_set1_ps(*reinterpret_cast<const float*>(p));
+}
 
 template <bool kSigned>
 MINFER_INLINE __m512i activations(const std::byte* p) {
@@ -115,8 +117,7 @@ void stream(const LinearTile& tile, int64_t panels, int64_t products_stride) {
       for (int c = 0; c < kColumns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
     }
     for (int64_t p = 0; p < panels; ++p) {
-      const auto* group =
-          reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride + g * F::kGroupBytes;
+      const auto* group = reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride + g * F::kGroupBytes;
       constexpr int kScales = F::kBlocks * F::kHalves;
       alignas(64) float scales[kScales * kLanes];
       alignas(64) float mins[kScales * kLanes];
@@ -191,8 +192,7 @@ MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t b
 // floats apart); x, xs and xm are at the first block's quants, scales and sums of the first row.
 template <class F, int kPanels, int kColumns>
 [[gnu::noinline]] void sweep(const Unpacked<kPanels>& w, int64_t blocks, const std::byte* x, const std::byte* xs,
-                             const std::byte* xm, int64_t x_stride, float* products,
-                             int64_t products_stride) {
+                             const std::byte* xm, int64_t x_stride, float* products, int64_t products_stride) {
   constexpr int kPart = kQuads / F::kHalves;
   __m512 sums[kColumns][kPanels];
   for (int c = 0; c < kColumns; ++c) {
@@ -207,8 +207,7 @@ template <class F, int kPanels, int kColumns>
     for (int h = 0; h < F::kHalves; ++h) {
       for (int c = 0; c < kColumns; ++c) {
         for (int p = 0; p < kPanels; ++p) {
-          integers[c][p][h] =
-              F::kSigned ? _mm512_load_si512(w.starts[b * F::kHalves + h][p]) : _mm512_setzero_si512();
+          integers[c][p][h] = F::kSigned ? _mm512_load_si512(w.starts[b * F::kHalves + h][p]) : _mm512_setzero_si512();
         }
       }
 #pragma GCC unroll 8
@@ -247,7 +246,8 @@ MINFER_INLINE void sweep_rest(int64_t columns, const Unpacked<kPanels>& w, int64
                               const std::byte* xs, const std::byte* xm, int64_t x_stride, float* products,
                               int64_t products_stride) {
   if constexpr (kColumns > 0) {
-    if (columns == kColumns) return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
+    if (columns == kColumns)
+      return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
     sweep_rest<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products, products_stride);
   }
 }
