@@ -25,10 +25,6 @@ std::string_view layout_name(Layout layout) {
   return "unknown";
 }
 
-bool is_quantized(tensor::DType dtype) {
-  return tensor::dtype_info(dtype).block_elements > 1;
-}
-
 int64_t aligned(int64_t bytes) {
   return (bytes + kPanelAlignment - 1) / kPanelAlignment * kPanelAlignment;
 }
@@ -67,7 +63,7 @@ int64_t held_bytes(const Holding& holding, const graph::WeightShape& shape, tens
 graph::WeightLayout choose_weight_layout(Isa isa, const graph::WeightShape& shape, tensor::DType dtype,
                                          graph::WeightRole role) {
   const Holding holding = holding_of(isa, shape, dtype, role);
-  const bool q8 = holding.layout != Layout::raw && is_quantized(dtype);
+  const bool q8 = role != graph::WeightRole::vector && linear_reads_q8(isa, dtype);
   const std::string_view name = role == graph::WeightRole::vector ? "f32"
                                 : holding.mapped                  ? "mapped"
                                                                   : layout_name(holding.layout);
