@@ -271,6 +271,67 @@ TEST(Linear, TasksShareACall) {
   }
 }
 
+// The gated form has the bits of its parts: two products, then the row kernel, floats and q8 alike.
+TEST(Linear, GatedEqualsItsParts) {
+  const int64_t n = 160;
+  const int64_t k = 512;
+  std::mt19937 random(13);
+  const std::vector<float> gate_bias = random_floats(n, random);
+  const LinearType gate_type{DType::q4_k, 0, 2};
+  const LinearType up_type{DType::q5_0, 0, -1};
+  const std::vector<std::byte> gate_rows = testing::random_rows(gate_type, n, k, random);
+  const std::vector<std::byte> up_rows = testing::random_rows(up_type, n, k, random);
+  for (const Isa isa : available_isas()) {
+    const PackedWeight gate = pack(isa, gate_type.dtype, n, k, gate_rows.data());
+    const PackedWeight up = pack(isa, up_type.dtype, n, k, up_rows.data());
+    for (const Activation activation : {Activation::silu, Activation::gelu_tanh}) {
+      for (const int64_t batch : {1, 5, 130}) {
+        ThreadPool pool(batch == 5 ? 3 : 1);
+        const Inputs x = make_inputs(batch, k, random_floats(batch * k, random));
+        std::vector<float> gates = run(isa, pool, x.first(batch), gate.weight);
+        const std::vector<float> ups = run(isa, pool, x.first(batch), up.weight);
+        std::vector<float> expected(gates.size());
+        HugeBuffer expected_q8(static_cast<size_t>(batch * q8_row_bytes(n)), "test");
+        for (int64_t c = 0; c < batch; ++c) {
+          for (int64_t i = 0; i < n; ++i) gates[static_cast<size_t>(c * n + i)] += gate_bias[static_cast<size_t>(i)];
+          std::byte* row = expected_q8.data() + c * q8_row_bytes(n);
+          auto* scales = reinterpret_cast<float*>(row + q8_quants_bytes(n));
+          row_kernels(isa).gated(activation, gates.data() + c * n, ups.data() + c * n, n, expected.data() + c * n,
+                                 {reinterpret_cast<int8_t*>(row), scales, scales + n / kQ8BlockElements});
+        }
+        std::vector<float> out(expected.size());
+        HugeBuffer q8(expected_q8.size_bytes(), "test");
+        std::fill_n(q8.data(), q8.size_bytes(), std::byte{0x55});
+        pool.run([&](Worker& worker) {
+          launch_linear_gated(isa, worker, x.first(batch),
+                              {activation, gate.weight, up.weight, gate_bias.data(), nullptr, out.data(), n,
+                               q8.data()});
+        });
+        ASSERT_EQ(out, expected) << isa_name(isa) << " " << batch;
+        for (int64_t c = 0; c < batch; ++c) {
+          // All but the bytes after the sums, which nothing reads.
+          const auto used = static_cast<size_t>(q8_quants_bytes(n) + 8 * (n / kQ8BlockElements));
+          const size_t at = static_cast<size_t>(c * q8_row_bytes(n));
+          ASSERT_EQ(std::memcmp(q8.data() + at, expected_q8.data() + at, used), 0) << isa_name(isa) << " " << c;
+        }
+      }
+    }
+  }
+}
+
+TEST(Linear, PackingInParallelEqualsPacking) {
+  std::mt19937 random(17);
+  const LinearType type{DType::q6_k, 208, -1};
+  const std::vector<std::byte> source = testing::random_rows(type, 133, 256, random);
+  ThreadPool pool(3);
+  for (const Isa isa : available_isas()) {
+    const PackedWeight expected = pack(isa, type.dtype, 133, 256, source.data());
+    HugeBuffer found(expected.memory.size_bytes(), "test");
+    pool.run([&](Worker& worker) { launch_pack(worker, expected.weight, source.data(), found.data()); });
+    EXPECT_EQ(std::memcmp(found.data(), expected.memory.data(), found.size_bytes()), 0) << isa_name(isa);
+  }
+}
+
 TEST(Linear, CutFitsTheCache) {
   // Streaming: 64 rows of output a chunk, all columns.
   EXPECT_EQ(linear_cut(Layout::panel16, 1, 4096).panels, 4);

@@ -30,7 +30,7 @@ struct BF16 {
   static constexpr int64_t kBytes = 2;
   [[gnu::always_inline]] static inline __m256 load(const std::byte* p) {
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    return _mm256_castsi512_ps(_mm256_slli_epi32(wide, 16));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
   }
 };
 

@@ -60,9 +60,14 @@ MINFER_INLINE __m256i multiply(__m256i w, __m256i magnitude, __m256i x) {
   return _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, w));
 }
 
-MINFER_INLINE __m256i widen(__m256i sums) {
-  return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
+// The sum, formed at once: compilers would reorder a chain of additions, keep all its terms and spill them.
+MINFER_INLINE __m256i add_words(__m256i a, __m256i b) {
+  __m256i sum = _mm256_add_epi16(a, b);
+  asm("" : "+x"(sum));
+  return sum;
 }
+
+MINFER_INLINE __m256i widen(__m256i sums) { return _mm256_madd_epi16(sums, _mm256_set1_epi16(1)); }
 
 // -128 times the sum of the quants of kCount quads: the integer start value of `offset` formats.
 template <class F, int kCount>
@@ -162,7 +167,7 @@ void stream(const LinearTile& tile, int64_t panels, int64_t products_stride) {
               for (int q = part; q < part + F::kDepth; ++q) {
                 const __m256i a = activations<F::kSign>(x + row + b * kBlock + 4 * q);
                 const __m256i product = multiply<F::kSign>(w.q[q], _mm256_abs_epi8(w.q[q]), a);
-                words = q == part ? product : _mm256_add_epi16(words, product);
+                words = q == part ? product : add_words(words, product);
               }
               integers[h] = _mm256_add_epi32(integers[h], widen(words));
             }
@@ -247,7 +252,7 @@ MINFER_INLINE void block_sums(const Unpacked<F, kPanels>& w, int64_t block, int6
         const __m256i a = activations<F::kSign>(x + c * x_stride + 4 * q);
         for (int p = 0; p < kPanels; ++p) {
           const __m256i product = multiply<F::kSign>(quads[p], magnitudes[p], a);
-          words[c][p] = q == part ? product : _mm256_add_epi16(words[c][p], product);
+          words[c][p] = q == part ? product : add_words(words[c][p], product);
           if constexpr (F::kDepth == 1) {
             integers[c][p] = q == first ? widen(product) : _mm256_add_epi32(integers[c][p], widen(product));
           }
