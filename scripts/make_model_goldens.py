@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import transformers
 
-# Each model with the beginning of its greedy continuation of the first prompt: a wrongly loaded model says something else.
+# Each model with the start of its greedy continuation of the first prompt; a wrongly loaded one says something else.
 MODELS = {
     "smollm2-135m": " Paris.",
     "gemma3-270m": " the capital of the country of France.",
@@ -73,7 +73,8 @@ def main():
         print(f"{name}: {text!r}", flush=True)
         assert text.startswith(PROMPTS[0] + MODELS[name]), "the model was not loaded rightly"
         golden = {"model": f"{name}.gguf", "prompts": [expected(tokenizer, model, prompt) for prompt in PROMPTS]}
-        text = json.dumps(golden, ensure_ascii=False, separators=(",", ":")).replace(',"', ',\n"').replace("},{", "},\n{")
+        text = json.dumps(golden, ensure_ascii=False, separators=(",", ":"))
+        text = text.replace(',"', ',\n"').replace("},{", "},\n{")
         (arguments.out / f"{name}.json").write_text(text + "\n")
         print([len(prompt["ids"]) for prompt in golden["prompts"]])
 
