@@ -2,9 +2,9 @@
 """Writes a model's exact (f32) log-probabilities on windows of a text, to measure how far a fast path is from exact.
 
 transformers (CPU, f32) reads the GGUF file, so the values are those of the file's own weights. Windows are cut as
-llama-perplexity cuts them: the text's ids (with BOS if the model adds one) are split into windows of `--window` ids, the
-first id of each window is replaced by BOS if the model adds one, and the second half of the window is scored: positions
-window/2 ... window-2, each predicting the next id. Prints the perplexity over these positions.
+llama-perplexity cuts them: the text's ids (with BOS if the model adds one) are split into windows of `--window` ids,
+the first id of each window is replaced by BOS if the model adds one, and the second half of the window is scored:
+positions window/2 ... window-2, each predicting the next id. Prints the perplexity over these positions.
 
 Output, little-endian, for W windows of N ids and a vocabulary of V (not committed: 2 V bytes a scored position):
     "MKLR", u32 version = 1, u32 V, u32 N, u32 W, u32 first scored position (N / 2)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import transformers
 
-# Each model with the beginning of its greedy continuation of the first prompt: a wrongly loaded model says something else.
+# Each model with the start of its greedy continuation of the first prompt; a wrongly loaded one says something else.
 MODELS = {
     "smollm2-135m": " Paris.",
     "gemma3-270m": " the capital of the country of France.",
@@ -72,10 +72,10 @@ def main():
         text = greedy_text(tokenizer, model, PROMPTS[0], 10)
         print(f"{name}: {text!r}", flush=True)
         assert text.startswith(PROMPTS[0] + MODELS[name]), "the model was not loaded rightly"
-        golden = {"model": f"{name}.gguf", "prompts": [expected(tokenizer, model, prompt) for prompt in PROMPTS]}
-        text = json.dumps(golden, ensure_ascii=False, separators=(",", ":")).replace(',"', ',\n"').replace("},{", "},\n{")
-        (arguments.out / f"{name}.json").write_text(text + "\n")
-        print([len(prompt["ids"]) for prompt in golden["prompts"]])
+        prompts = [expected(tokenizer, model, prompt) for prompt in PROMPTS]
+        lines = ",\n".join(json.dumps(prompt, ensure_ascii=False, separators=(",", ":")) for prompt in prompts)
+        (arguments.out / f"{name}.json").write_text(f'{{"model":"{name}.gguf","prompts":[\n{lines}\n]}}\n')
+        print([len(prompt["ids"]) for prompt in prompts])
 
 
 if __name__ == "__main__":

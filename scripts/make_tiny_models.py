@@ -2,9 +2,9 @@
 """Makes tests/golden/tiny: a tiny random model of every supported architecture as an f32 GGUF file, with the logits and
 the greedy continuation that transformers (CPU, f32) computes for it. Formats and semantics: tests/golden/README.md.
 
-Seeds are searched until the greedy continuation is well separated (GAP) and varied (FOUND has them; the files say which).
-Each GGUF is read back by transformers' own GGUF loader, and each scaling or window is switched off once, to see that the
-expected values do depend on it.
+Seeds are searched until the greedy continuation is well separated (GAP) and varied; FOUND has those of an earlier
+search. Each GGUF is read back by transformers' own GGUF loader, and each scaling or window is switched off once, to see
+that the expected values do depend on it.
 
     python scripts/make_tiny_models.py [--out FOLDER] [VARIANT ...]
 """
@@ -25,7 +25,7 @@ LOGIT_ROWS = 4          # at the end of the prompt, and after it
 GAP = 6e-3              # smallest (best - second) / max |logit| at each greedy step
 DISTINCT, DISTINCT_LATE = 20, 10   # distinct ids of all greedy ids, of the last half
 MAX_SEEDS = 2000
-# Seeds that an earlier search found; others are searched for only if the continuation of one of these fails the conditions.
+# Tried first; a search starts only if one no longer meets the conditions.
 FOUND = {"llama": 3, "llama_rope_llama3": 84, "llama_rope_linear": 39, "llama_rope_yarn": 10, "qwen2": 78, "qwen3": 20,
          "gemma3": 75, "gemma3_rope_linear": 1710}
 VOCAB = 288
@@ -42,16 +42,18 @@ VARIANTS = {
         rope_parameters={"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
                          "high_freq_factor": 4.0, "original_max_position_embeddings": 64})),
     "llama_rope_linear": ("llama", "spm", dict(
-        BASE, hidden_size=80, num_attention_heads=5, num_key_value_heads=1, num_hidden_layers=2, tie_word_embeddings=False,
+        BASE, hidden_size=80, num_hidden_layers=2, num_attention_heads=5, num_key_value_heads=1,
+        tie_word_embeddings=False,
         rope_parameters={"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0})),
     "llama_rope_yarn": ("llama", "spm", dict(
         BASE, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False,
         max_position_embeddings=256,
-        rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 8.0, "beta_slow": 1.0,
-                         "original_max_position_embeddings": 64})),
+        rope_parameters={"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "beta_fast": 8.0,
+                         "beta_slow": 1.0, "original_max_position_embeddings": 64})),
     "qwen2": ("qwen2", "bpe", dict(
-        BASE, hidden_size=96, intermediate_size=128, num_hidden_layers=2, num_attention_heads=6, tie_word_embeddings=True,
-        rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 1000000.0})),
+        BASE, hidden_size=96, intermediate_size=128, num_hidden_layers=2, num_attention_heads=6,
+        tie_word_embeddings=True, rms_norm_eps=1e-6,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0})),
     "qwen3": ("qwen3", "bpe", dict(
         BASE, head_dim=32, tie_word_embeddings=False, rms_norm_eps=1e-6,
         rope_parameters={"rope_type": "default", "rope_theta": 1000000.0})),
@@ -75,10 +77,10 @@ CLASSES = {
 
 # ---- tokenizers: minimal, but whole ----
 
-PIECES = ["▁", "e", "t", "a", "o", "i", "n", "s", "h", "r", "d", "l", "u", "th", "the", "▁the", "in", "er", "an", "re", "on",
-          "▁a", "▁t", "nd", "and", "▁and", "is", "▁i", "▁is"]
-MERGES = ["Ġ t", "h e", "i n", "e r", "a n", "r e", "o n", "Ġt he", "Ġ a", "a t", "n d", "e s", "o r", "Ġ s", "i s", "i t",
-          "o u", "Ġ o", "e n", "Ġ w", "l l", "an d", "Ġ b", "in g", "Ġ f", "Ġ c", "e d", "Ġa nd", "Ġ p"]
+PIECES = ["▁", "e", "t", "a", "o", "i", "n", "s", "h", "r", "d", "l", "u", "th", "the", "▁the", "in", "er", "an", "re",
+          "on", "▁a", "▁t", "nd", "and", "▁and", "is", "▁i", "▁is"]
+MERGES = ["Ġ t", "h e", "i n", "e r", "a n", "r e", "o n", "Ġt he", "Ġ a", "a t", "n d", "e s", "o r", "Ġ s", "i s",
+          "i t", "o u", "Ġ o", "e n", "Ġ w", "l l", "an d", "Ġ b", "in g", "Ġ f", "Ġ c", "e d", "Ġa nd", "Ġ p"]
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
 
 
@@ -170,7 +172,7 @@ def relative_gap(row):
 
 
 def greedy(model, prompt, normal_ids):
-    """The continuation and its smallest gap, or None as soon as a step is not well separated or leaves the normal ids."""
+    """The continuation and its smallest gap, or None: a step is not well separated, or leaves the normal ids."""
     ids, smallest = list(prompt), math.inf
     for _ in range(GREEDY_TOKENS):
         row = logits_of(model, ids)[-1]
@@ -308,7 +310,7 @@ def unscaled(architecture, values):
 
 
 def rotation(rope, dims):
-    """Radians a position for each pair, and the factor on cosine and sine: the semantics that README.md gives the keys."""
+    """Radians a position for each pair, and the factor on cosine and sine, as README.md says of the keys."""
     plain = rope["rope_theta"] ** (-np.arange(0, dims, 2) / dims)
     if rope["rope_type"] == "linear":
         return plain / rope["factor"], 1.0
@@ -384,8 +386,8 @@ def make_variant(name, folder):
     text = json.dumps(golden, separators=(",", ":")).replace("[[", "[\n[").replace("],[", "],\n[").replace(',"', ',\n"')
     (folder / f"{name}.json").write_text(text + "\n")
     report = check_variant(path, architecture, values, model, ids, logits)
-    print(f"{name}: seed {seed}, gap {gap:.4f}, {len(set(continuation))} distinct ids, {path.stat().st_size} bytes, {report}",
-          flush=True)
+    print(f"{name}: seed {seed}, gap {gap:.4f}, {len(set(continuation))} distinct ids, {path.stat().st_size} bytes, "
+          f"{report}", flush=True)
 
 
 def main():
