@@ -70,7 +70,11 @@ void CpuExecutable::bind(const graph::StepData& step) {
 std::span<const float> CpuExecutable::run(const graph::StepData& step) {
   bind(step);
   pool_.run([&](Worker& worker) {
-    for (size_t i = 0; i < rows_.size(); ++i) rows_[i]->run(state_, graph_.nodes[i], worker);
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const graph::Node& node = graph_.nodes[i];
+      // A step without outputs computes nothing of the output head.
+      if (state_.rows(node.outputs[0]) > 0) rows_[i]->run(state_, node, worker);
+    }
   });
   const int64_t vocabulary = state_.type(graph_.logits).width;
   return {state_.f32(graph_.logits), static_cast<size_t>(state_.outputs * vocabulary)};
