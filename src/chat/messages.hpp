@@ -27,8 +27,8 @@ struct Conversation {
 };
 
 // The dict that Template::render takes. Like transformers, leaves out special tokens that the model lacks and fields of
-// messages that are none (templates treat a missing content and an absent one alike). Error: invalid_input for text that is
-// not valid UTF-8.
+// messages that are none (templates treat a missing content and an absent one alike). Error: invalid_input for text
+// that is not valid UTF-8.
 Value template_variables(const Conversation& conversation);
 
 }  // namespace minfer::chat

@@ -30,8 +30,9 @@ std::string Template::render(const Value& variables, const RenderOptions& option
   } catch (const jinja::RenderFailure& failure) {
     const int line = interpreter.line();
     if (failure.by_template) {
-      throw RaisedError(fmt::format("chat template {}, line {}: the template refuses: {}", name_, line, failure.message),
-                        failure.message);
+      throw RaisedError(
+          fmt::format("chat template {}, line {}: the template refuses: {}", name_, line, failure.message),
+          failure.message);
     }
     const std::string construct = failure.construct.empty() ? "" : failure.construct + ": ";
     fail(ErrorCode::invalid_input, "chat template {}, line {}: {}{}", name_, line, construct, failure.message);

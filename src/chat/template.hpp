@@ -1,10 +1,9 @@
-// Chat templates: the Jinja text that a model carries to turn messages into its prompt. Output is byte for byte what Python's
-// jinja2 gives as transformers sets it up (immutable sandbox, trim_blocks, lstrip_blocks, loopcontrols, the generation tag,
-// tojson without HTML or ASCII escapes, raise_exception, strftime_now).
-// Templates come out of model files and are not trusted: work, time, output, memory and nesting are limited, and an excess
-// is an Error like any other. What depends on Python itself is an Error too (integers beyond 64 bits, lone surrogates, include,
-// import, extends, autoescape).
-// A Template is immutable: any number of threads may render it at once.
+// Chat templates: the Jinja text that a model carries to turn messages into its prompt. Output is byte for byte what
+// Python's jinja2 gives as transformers sets it up (immutable sandbox, trim_blocks, lstrip_blocks, loopcontrols, the
+// generation tag, tojson without HTML or ASCII escapes, raise_exception, strftime_now). Templates come out of model
+// files and are not trusted: work, time, output, memory and nesting are limited, and an excess is an Error like any
+// other. What depends on Python itself is an Error too (integers beyond 64 bits, lone surrogates, include, import,
+// extends, autoescape). A Template is immutable: any number of threads may render it at once.
 #pragma once
 
 #include <cstdint>
@@ -52,11 +51,12 @@ class RaisedError : public Error {
 
 class Template {
  public:
-  // `name` stands in messages ("tokenizer.chat_template of x.gguf"). Errors: invalid_input, naming the template, the line and
-  // what was expected.
+  // `name` stands in messages ("tokenizer.chat_template of x.gguf"). Errors: invalid_input, naming the template, the
+  // line and what was expected.
   static Template parse(std::string_view source, std::string name);
 
-  // `variables` is a dict with string keys. Errors: RaisedError; invalid_input, naming the template, the line and the construct.
+  // `variables` is a dict with string keys. Errors: RaisedError; invalid_input, naming the template, the line and the
+  // construct.
   std::string render(const Value& variables, const RenderOptions& options = {}) const;
 
  private:

@@ -47,31 +47,42 @@ TEST(TemplateLimits, Recursion) {
   EXPECT_THAT(failure_of("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), HasSubstr("levels deep"));
   EXPECT_THAT(failure_of("{% macro f(x) %}{% if 1 %}{% set y = (((([f(x)])))) %}{% endif %}{% endmacro %}{{ f(1) }}"),
               HasSubstr("levels deep"));
-  EXPECT_THAT(failure_of("{% macro f() %}{% call f() %}{% endcall %}{{ caller }}{% endmacro %}{{ f() }}"), HasSubstr("levels deep"));
+  EXPECT_THAT(failure_of("{% macro f() %}{% call f() %}{% endcall %}{{ caller }}{% endmacro %}{{ f() }}"),
+              HasSubstr("levels deep"));
 }
 
 TEST(TemplateLimits, DeepSyntax) {
   const size_t count = 100'000;
-  for (const auto& [open, close] : {std::pair{"(", ")"}, {"[", "]"}, {"{1:", "}"}, {"-", ""}, {"not ", ""}, {"x[", "]"},
-                                    {"f(", ")"}, {"1 if 1 else ", ""}}) {
-    EXPECT_THAT(failure_of("{{ " + repeat(open, count) + "1" + repeat(close, count) + " }}"), HasSubstr("nests")) << open;
+  for (const auto& [open, close] : {std::pair{"(", ")"},
+                                    {"[", "]"},
+                                    {"{1:", "}"},
+                                    {"-", ""},
+                                    {"not ", ""},
+                                    {"x[", "]"},
+                                    {"f(", ")"},
+                                    {"1 if 1 else ", ""}}) {
+    EXPECT_THAT(failure_of("{{ " + repeat(open, count) + "1" + repeat(close, count) + " }}"), HasSubstr("nests"))
+        << open;
   }
-  for (const char* chain : {" + 1", ".a", "[0]", "|string", "()", " or 1", " and 1", " * 2", " ** 2", " is defined"}) {
+  for (const char* chain : {" + 1", ".a", "[0]", "|string", "()", " or 1", " and 1", " * 2", " ** 2", " if 1"}) {
     EXPECT_THAT(failure_of("{{ 1" + repeat(chain, count) + " }}"), HasSubstr("nests")) << chain;
   }
   EXPECT_THAT(failure_of(repeat("{% if 1 %}", count)), HasSubstr("nests"));
   EXPECT_THAT(failure_of(repeat("{% for x in y %}", count)), HasSubstr("nests"));
-  EXPECT_THAT(failure_of("{% for " + repeat("(", count) + "a" + repeat(")", count) + " in x %}{% endfor %}"), HasSubstr("nests"));
+  EXPECT_THAT(failure_of("{% for " + repeat("(", count) + "a" + repeat(")", count) + " in x %}{% endfor %}"),
+              HasSubstr("nests"));
 }
 
 TEST(TemplateLimits, LongFlatSyntaxIsFine) {
-  const std::string source = "{{ 1" + repeat(" ~ 1", 10'000) + " }}{% if 0 %}" + repeat("{% elif 0 %}", 10'000) + "{% endif %}";
+  const std::string source =
+      "{{ 1" + repeat(" ~ 1", 10'000) + " }}{% if 0 %}" + repeat("{% elif 0 %}", 10'000) + "{% endif %}";
   EXPECT_EQ(Template::parse(source, "long").render(Value::dict({})), repeat("1", 10'001));
 }
 
 TEST(TemplateLimits, GrowingText) {
-  EXPECT_THAT(failure_of("{% set ns = namespace(s='ab') %}{% for i in range(100) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}"),
-              HasSubstr("bytes"));
+  EXPECT_THAT(
+      failure_of("{% set ns = namespace(s='ab') %}{% for i in range(100) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}"),
+      HasSubstr("bytes"));
   EXPECT_THAT(failure_of("{{ 'a' * 10000000000 }}"), HasSubstr("bytes"));
   EXPECT_THAT(failure_of("{{ [1] * 10000000000 }}"), HasSubstr("items"));
   EXPECT_THAT(failure_of("{{ ('a' * 10000000).replace('', 'xxxxxxxxxxxxxxxx') }}"), HasSubstr("bytes"));
@@ -93,13 +104,17 @@ TEST(TemplateLimits, MemoryAliveAtOnce) {
 TEST(TemplateLimits, DeepValuesAndCycles) {
   EXPECT_THAT(failure_of("{% set ns = namespace(l=[]) %}{% for i in range(1000) %}{% set ns.l = [ns.l] %}{% endfor %}"),
               HasSubstr("containers"));
-  EXPECT_THAT(failure_of("{% set ns = namespace(l='a') %}{% for i in range(1000) %}{% set ns.l = ns.l|map('upper') %}{% endfor %}"),
-              HasSubstr("containers"));
+  EXPECT_THAT(
+      failure_of(
+          "{% set ns = namespace(l='a') %}{% for i in range(1000) %}{% set ns.l = ns.l|map('upper') %}{% endfor %}"),
+      HasSubstr("containers"));
   EXPECT_THAT(failure_of("{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}"), HasSubstr("nests"));
-  const std::string chain = "{% set ns = namespace(x=1) %}{% for i in range(50000) %}{% set ns.x = namespace(x=ns.x) %}{% endfor %}ok";
+  const std::string chain =
+      "{% set ns = namespace(x=1) %}{% for i in range(50000) %}{% set ns.x = namespace(x=ns.x) %}{% endfor %}ok";
   EXPECT_EQ(Template::parse(chain, "chain").render(Value::dict({})), "ok");
-  const std::string macros = "{% set ns = namespace(m=1) %}{% for i in range(1000) %}{% macro m() %}{{ i }}{% endmacro %}"
-                             "{% set ns.m = m %}{% endfor %}{{ ns.m() }}";
+  const std::string macros =
+      "{% set ns = namespace(m=1) %}{% for i in range(1000) %}{% macro m() %}{{ i }}{% endmacro %}"
+      "{% set ns.m = m %}{% endfor %}{{ ns.m() }}";
   EXPECT_EQ(Template::parse(macros, "macros").render(Value::dict({})), "999");
 }
 
@@ -112,7 +127,8 @@ TEST(TemplateLimits, Integers) {
 }
 
 TEST(TemplateErrors, NameTheTemplateLineAndConstruct) {
-  EXPECT_EQ(failure_of("a\n{{ 5|join }}"), "chat template hostile, line 2: filter 'join': 'int' object is not iterable");
+  EXPECT_EQ(failure_of("a\n{{ 5|join }}"),
+            "chat template hostile, line 2: filter 'join': 'int' object is not iterable");
   EXPECT_EQ(failure_of("\n\n{{ a.b.c }}"), "chat template hostile, line 3: 'a' is undefined");
   EXPECT_EQ(failure_of("{% include 'x' %}"),
             "chat template hostile, line 1: the statement 'include' is not supported in chat templates");

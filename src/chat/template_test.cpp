@@ -1,7 +1,7 @@
-// Template against Python's jinja2: several hundred small templates (one feature each), and the published templates on a
-// matrix of conversations. Expected results: tests/golden/chat, made by scripts/make_template_goldens.py. The published
-// templates are no part of the repository: they come from MINFER_FIXTURES and from the models' own files, and only hashes of
-// their text are kept here.
+// Template against Python's jinja2: several hundred small templates (one feature each), and the published templates on
+// a matrix of conversations. Expected results: tests/golden/chat, made by scripts/make_template_goldens.py. The
+// published templates are no part of the repository: they come from MINFER_FIXTURES and from the models' own files, and
+// only hashes of their text are kept here.
 #include "chat/template.hpp"
 
 #include <gtest/gtest.h>
@@ -89,7 +89,8 @@ TEST(TemplateSnippets, RenderAsJinja2) {
         ADD_FAILURE() << source << "\nraised: " << error.what() << "\nexpected: " << expected->as_string();
       } else if (message != nullptr) {
         EXPECT_NE(std::string(error.what()).find(message->as_string()), std::string::npos)
-            << source << "\n" << error.what() << "\nexpected: " << message->as_string();
+            << source << "\n"
+            << error.what() << "\nexpected: " << message->as_string();
       }
     }
   }
@@ -129,7 +130,8 @@ std::string render_or_raise(const Template& compiled, const Value& variables, st
   }
 }
 
-void check_template(const std::string& name, const std::string& source, const Dict& hashes, const Value& conversations) {
+void check_template(const std::string& name, const std::string& source, const Dict& hashes,
+                    const Value& conversations) {
   const Template compiled = Template::parse(source, name);
   for (const Value& entry : conversations.items()) {
     const std::string& conversation = entry.as_dict().find("name")->as_string();

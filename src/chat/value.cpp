@@ -13,8 +13,7 @@ namespace {
 constexpr size_t kLinearDict = 8;  // up to so many entries a dict is searched from front to back
 
 struct StringObject : Object {
-  StringObject(std::string text_in, Meter* meter_in, bool markup_in)
-      : text(std::move(text_in)), markup(markup_in) {
+  StringObject(std::string text_in, Meter* meter_in, bool markup_in) : text(std::move(text_in)), markup(markup_in) {
     if (meter_in != nullptr) meter_in->charge(text.capacity() + sizeof(StringObject));
     meter = meter_in;
   }
@@ -72,14 +71,19 @@ uint64_t mix(uint64_t value) {
   return value ^ (value >> 29);
 }
 
-uint64_t hash_text(std::string_view text) { return mix(std::hash<std::string_view>{}(text)); }
+uint64_t hash_text(std::string_view text) {
+  return mix(std::hash<std::string_view>{}(text));
+}
 
 uint64_t hash_value(const Value& value) {
   switch (value.kind()) {
-    case Kind::none: return 0x51;
-    case Kind::undefined: return 0x52;
+    case Kind::none:
+      return 0x51;
+    case Kind::undefined:
+      return 0x52;
     case Kind::boolean:
-    case Kind::integer: return mix(static_cast<uint64_t>(value.as_int()));
+    case Kind::integer:
+      return mix(static_cast<uint64_t>(value.as_int()));
     case Kind::floating: {
       const double number = value.as_double();
       if (number == std::floor(number) && std::abs(number) < 9.2e18) {
@@ -87,7 +91,8 @@ uint64_t hash_value(const Value& value) {
       }
       return mix(std::hash<double>{}(number));
     }
-    case Kind::string: return hash_text(value.as_string());
+    case Kind::string:
+      return hash_text(value.as_string());
     case Kind::list:
     case Kind::tuple: {
       uint64_t hash = 0x77;
@@ -95,7 +100,8 @@ uint64_t hash_value(const Value& value) {
       return hash;
     }
     case Kind::dict:
-    case Kind::object: break;
+    case Kind::object:
+      break;
   }
   return mix(reinterpret_cast<uintptr_t>(value.object().get()));
 }
@@ -214,14 +220,18 @@ bool equal(const Value& left, const Value& right) {
   if (left.kind() != right.kind()) return false;
   switch (left.kind()) {
     case Kind::none:
-    case Kind::undefined: return true;
-    case Kind::string: return left.as_string() == right.as_string();
+    case Kind::undefined:
+      return true;
+    case Kind::string:
+      return left.as_string() == right.as_string();
     case Kind::list:
     case Kind::tuple:
-      return left.object() == right.object() || std::equal(left.items().begin(), left.items().end(),
-                                                           right.items().begin(), right.items().end(), equal);
-    case Kind::dict: return left.object() == right.object() || equal_dicts(left.as_dict(), right.as_dict());
-    default: return left.object() == right.object();
+      return left.object() == right.object() ||
+             std::equal(left.items().begin(), left.items().end(), right.items().begin(), right.items().end(), equal);
+    case Kind::dict:
+      return left.object() == right.object() || equal_dicts(left.as_dict(), right.as_dict());
+    default:
+      return left.object()->equals(*right.object());
   }
 }
 
@@ -282,7 +292,9 @@ void Dict::set(const Value& key, Value value) {
   }
 }
 
-void Dict::set(std::string_view key, Value value) { set(Value::trusted_string(std::string(key)), std::move(value)); }
+void Dict::set(std::string_view key, Value value) {
+  set(Value::trusted_string(std::string(key)), std::move(value));
+}
 
 const Value* Dict::find(const Value& key) const {
   const Entry* found = probe(hash_value(key), [&](const Value& other) { return equal(key, other); });
@@ -290,7 +302,8 @@ const Value* Dict::find(const Value& key) const {
 }
 
 const Value* Dict::find(std::string_view key) const {
-  const Entry* found = probe(hash_text(key), [&](const Value& other) { return other.is_string() && other.as_string() == key; });
+  const Entry* found =
+      probe(hash_text(key), [&](const Value& other) { return other.is_string() && other.as_string() == key; });
   return found == nullptr ? nullptr : &found->second;
 }
 
@@ -304,7 +317,10 @@ bool is_valid_utf8(std::string_view text) {
       ++at;
       continue;
     }
-    const size_t length = lead >= 0xC2 && lead < 0xE0 ? 2 : lead >= 0xE0 && lead < 0xF0 ? 3 : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+    const size_t length = lead >= 0xC2 && lead < 0xE0   ? 2
+                          : lead >= 0xE0 && lead < 0xF0 ? 3
+                          : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                        : 0;
     if (length == 0 || size - at < length) return false;
     for (size_t index = 1; index < length; ++index) {
       if ((byte(at + index) & 0xC0u) != 0x80u) return false;

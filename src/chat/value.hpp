@@ -1,11 +1,11 @@
-// The values that a chat template sees: what JSON can say, with Python's semantics (insertion-ordered dicts, 1 == 1.0 ==
-// True as keys, text counted in code points), plus tuples, undefined values and the interpreter's own objects.
+// The values that a chat template sees: what JSON can say, with Python's semantics (insertion-ordered dicts, 1 == 1.0
+// == True as keys, text counted in code points), plus tuples, undefined values and the interpreter's own objects.
 //
-// A Value is a small handle; text and containers are shared and immutable once built, so copies are cheap and a Value may be
-// read from several threads. Nesting is limited to kMaxValueDepth where a container is built: code that walks or destroys
-// a value may recurse. Text is valid UTF-8: value_from_json and string() check it. Integers have 64 bits; arithmetic that
-// leaves them is an error, never a wrong number.
-// Own type, because nlohmann's json sorts keys and its ordered_json finds them in linear time.
+// A Value is a small handle; text and containers are shared and immutable once built, so copies are cheap and a Value
+// may be read from several threads. Nesting is limited to kMaxValueDepth where a container is built: code that walks or
+// destroys a value may recurse. Text is valid UTF-8: value_from_json and string() check it. Integers have 64 bits;
+// arithmetic that leaves them is an error, never a wrong number. Own type, because nlohmann's json sorts keys and its
+// ordered_json finds them in linear time.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ namespace minfer::chat {
 
 class Dict;
 
-constexpr uint32_t kMaxValueDepth = 200;        // containers inside containers
-constexpr size_t kMaxJsonBytes = 256u << 20;    // text given to value_from_json
+constexpr uint32_t kMaxValueDepth = 200;      // containers inside containers
+constexpr size_t kMaxJsonBytes = 256u << 20;  // text given to value_from_json
 
 enum class Kind : uint8_t { undefined, none, boolean, integer, floating, string, list, tuple, dict, object };
 
@@ -29,6 +29,7 @@ enum class Kind : uint8_t { undefined, none, boolean, integer, floating, string,
 struct Object {
   explicit Object(uint32_t depth_in = 0) : depth(depth_in) {}
   virtual ~Object() = default;
+  virtual bool equals(const Object& other) const { return this == &other; }
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
   uint32_t depth;

@@ -1,5 +1,6 @@
-// JSON text to Value, by nlohmann's event parser: no document in between, keys stay in their order, and the depth is limited
-// while parsing (deep nesting would overflow the stack later). The only file of the room that includes nlohmann json.
+// JSON text to Value, by nlohmann's event parser: no document in between, keys stay in their order, and the depth is
+// limited while parsing (deep nesting would overflow the stack later). The only file of the room that includes nlohmann
+// json.
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"

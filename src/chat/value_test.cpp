@@ -50,9 +50,10 @@ TEST(Json, KeepsKeyOrderAndTypes) {
 
 TEST(Json, RefusesWhatItCannotHold) {
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
-  for (const std::string& text : {std::string("{"), std::string("[1,]"), std::string("\"\xFF\""), std::string("\"\\ud800\""),
-                                  std::string("9223372036854775808"), std::string("123456789012345678901234567890"),
-                                  std::string("1e999"), std::string(""), deep}) {
+  for (const std::string& text :
+       {std::string("{"), std::string("[1,]"), std::string("\"\xFF\""), std::string("\"\\ud800\""),
+        std::string("9223372036854775808"), std::string("123456789012345678901234567890"), std::string("1e999"),
+        std::string(""), deep}) {
     EXPECT_THROW(value_from_json(text), Error) << text.substr(0, 40);
   }
   const std::string allowed = std::string(kMaxValueDepth, '[') + std::string(kMaxValueDepth, ']');
@@ -61,7 +62,8 @@ TEST(Json, RefusesWhatItCannotHold) {
 
 TEST(Utf8, Validity) {
   for (const char* valid : {"", "a", "é", "€", "🙂", "\xF4\x8F\xBF\xBF"}) EXPECT_TRUE(is_valid_utf8(valid)) << valid;
-  for (const char* invalid : {"\x80", "\xC0\x80", "\xC3", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xFF"}) {
+  for (const char* invalid :
+       {"\x80", "\xC0\x80", "\xC3", "\xE0\x80\x80", "\xED\xA0\x80", "\xF0\x80\x80\x80", "\xF4\x90\x80\x80", "\xFF"}) {
     EXPECT_FALSE(is_valid_utf8(invalid));
   }
   EXPECT_THROW(Value::string("\xFF"), Error);
@@ -75,10 +77,12 @@ TEST(Messages, VariablesAsTransformersPassesThem) {
   conversation.bos_token = "<s>";
   conversation.more.set("enable_thinking", Value::boolean(false));
   const Value variables = template_variables(conversation);
-  const std::string source = "{{ bos_token }}{{ eos_token is defined }}{{ tools is none }}{{ add_generation_prompt }}"
-                             "{{ enable_thinking }}{% for m in messages %}[{{ m|tojson }}]{% endfor %}";
-  EXPECT_EQ(Template::parse(source, "t").render(variables),
-            R"(<s>FalseTrueTrueFalse[{"role": "system", "content": "S"}][{"role": "assistant", "reasoning_content": "R"}])");
+  const std::string source =
+      "{{ bos_token }}{{ eos_token is defined }}{{ tools is none }}{{ add_generation_prompt }}"
+      "{{ enable_thinking }}{% for m in messages %}[{{ m|tojson }}]{% endfor %}";
+  EXPECT_EQ(
+      Template::parse(source, "t").render(variables),
+      R"(<s>FalseTrueTrueFalse[{"role": "system", "content": "S"}][{"role": "assistant", "reasoning_content": "R"}])");
 }
 
 }  // namespace

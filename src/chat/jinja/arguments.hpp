@@ -15,7 +15,8 @@ namespace minfer::chat::jinja {
 template <size_t kCount>
 class Bound {
  public:
-  Bound(const Arguments& arguments, const std::array<std::string_view, kCount>& names, size_t required = 0) : names_(names) {
+  Bound(const Arguments& arguments, const std::array<std::string_view, kCount>& names, size_t required = 0)
+      : names_(names) {
     if (arguments.positional.size() > kCount) {
       raise("takes at most {} argument(s) ({} given)", kCount, arguments.positional.size());
     }

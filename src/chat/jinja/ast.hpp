@@ -1,6 +1,7 @@
-// The syntax tree of a template. Names are interned: a slot is the index of a name in Program::names, and variables are found
-// by slot. Constant-size nodes of one struct for expressions and one for statements: the parser builds them, the interpreter
-// walks them, nobody else does. A Program is immutable after parsing and may be rendered by several threads at once.
+// The syntax tree of a template. Names are interned: a slot is the index of a name in Program::names, and variables are
+// found by slot. Constant-size nodes of one struct for expressions and one for statements: the parser builds them, the
+// interpreter walks them, nobody else does. A Program is immutable after parsing and may be rendered by several threads
+// at once.
 #pragma once
 
 #include <cstdint>
@@ -20,31 +21,44 @@ using TestFunction = bool (*)(Interpreter& in, const Value& input, const Argumen
 
 enum class ExprKind : uint8_t {
   constant,
-  name,         // slot
-  list,         // children
-  tuple,        // children
-  dict,         // children: key, value, key, value ...
+  name,   // slot
+  list,   // children
+  tuple,  // children
+  dict,   // children: key, value, key, value ...
   negate,
   plus,
   logical_not,
-  binary,       // op, two children
-  compare,      // children: first operand and one more an entry of ops
+  binary,   // op, two children
+  compare,  // children: first operand and one more an entry of ops
   logical_and,
   logical_or,
-  concat,       // children
-  conditional,  // children: test, value, else (may be null)
-  attribute,    // child, text
-  item,         // child, index
-  slice_item,   // child, start, stop, step (each may be null)
-  call,         // callee, then positional arguments; keywords, star, star_star
-  filter,       // input (null in filter blocks), then arguments; text is the name
-  test,         // like filter
+  concat,            // children
+  conditional,       // children: test, value, else (may be null)
+  attribute,         // child, text
+  item,              // child, index
+  slice_item,        // child, start, stop, step (each may be null)
+  call,              // callee, then positional arguments; keywords, star, star_star
+  filter,            // input (null in filter blocks), then arguments; text is the name
+  test,              // like filter
   namespace_target,  // slot, text: a target of set only
 };
 
 enum class Op : uint8_t {
-  add, subtract, multiply, divide, floor_divide, modulo, power,
-  equal, not_equal, less, less_equal, greater, greater_equal, in, not_in,
+  add,
+  subtract,
+  multiply,
+  divide,
+  floor_divide,
+  modulo,
+  power,
+  equal,
+  not_equal,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  in,
+  not_in,
 };
 
 struct Expr;
@@ -73,18 +87,18 @@ struct Expr {
 };
 
 enum class StmtKind : uint8_t {
-  data,            // text
-  print,           // expr
-  conditional,     // branches, else_body
-  loop,            // target, expr, test, body, else_body
-  assign,          // target, expr
-  assign_block,    // target, expr (filters, may be null), body
-  macro,           // macro
-  call_block,      // expr (the call), macro (the caller)
-  filter_block,    // expr (filters), body
-  with,            // assignments, body
-  generation,      // body: a scope of its own
-  block,           // body
+  data,          // text
+  print,         // expr
+  conditional,   // branches, else_body
+  loop,          // target, expr, test, body, else_body
+  assign,        // target, expr
+  assign_block,  // target, expr (filters, may be null), body
+  macro,         // macro
+  call_block,    // expr (the call), macro (the caller)
+  filter_block,  // expr (filters), body
+  with,          // assignments, body
+  generation,    // body: a scope of its own
+  block,         // body
   break_loop,
   continue_loop,
 };

@@ -21,7 +21,9 @@ struct Spec {
   char type = '\0';
 };
 
-bool is_align(char byte) { return byte == '<' || byte == '>' || byte == '^' || byte == '='; }
+bool is_align(char byte) {
+  return byte == '<' || byte == '>' || byte == '^' || byte == '=';
+}
 
 int64_t read_number(std::string_view spec, size_t& at, int64_t limit) {
   int64_t value = 0;
@@ -78,7 +80,8 @@ std::string layout_number(Interpreter& in, const Spec& spec, bool negative, std:
 
 std::string format_text(Interpreter& in, std::string text, const Spec& spec) {
   if (spec.type != '\0' && spec.type != 's') raise("Unknown format code '{}' for object of type 'str'", spec.type);
-  if (spec.align == '=' || spec.sign != '-' || spec.group != '\0') raise("Sign, '=' or ',' not allowed in string format specifier");
+  if (spec.align == '=' || spec.sign != '-' || spec.group != '\0')
+    raise("Sign, '=' or ',' not allowed in string format specifier");
   if (spec.precision) text.resize(byte_offset(text, static_cast<size_t>(*spec.precision)));
   const std::string fill = spec.zero && spec.align == '\0' ? "0" : spec.fill;
   return pad(in, std::move(text), spec.width, spec.align == '\0' ? '<' : spec.align, fill, 0);
@@ -111,12 +114,20 @@ std::string format_integer(Interpreter& in, int64_t value, const Spec& spec) {
   switch (spec.type) {
     case '\0':
     case 'd':
-    case 'n': break;
-    case 'b': base = 2; break;
-    case 'o': base = 8; break;
+    case 'n':
+      break;
+    case 'b':
+      base = 2;
+      break;
+    case 'o':
+      base = 8;
+      break;
     case 'x':
-    case 'X': base = 16; break;
-    default: raise("Unknown format code '{}' for object of type 'int'", spec.type);
+    case 'X':
+      base = 16;
+      break;
+    default:
+      raise("Unknown format code '{}' for object of type 'int'", spec.type);
   }
   const std::string prefix = spec.alternate && base != 10 ? std::string("0") + spec.type : "";
   std::string digits = integer_digits(value, base, spec.type == 'X');
@@ -167,16 +178,20 @@ class BraceFormatter {
     if (name.size() < text.size() && text[name.size()] == '!') {
       const std::string_view conversion = text.substr(name.size() + 1, std::min(colon, text.size()) - name.size() - 1);
       std::string shown;
-      if (conversion == "r") append_repr(in_, shown, value);
-      else if (conversion == "s") append_text(in_, shown, value);
-      else raise("Unknown conversion specifier '{}'", conversion);
+      if (conversion == "r")
+        append_repr(in_, shown, value);
+      else if (conversion == "s")
+        append_text(in_, shown, value);
+      else
+        raise("Unknown conversion specifier '{}'", conversion);
       value = in_.make_string(std::move(shown));
     }
     return format_value(in_, value, spec);
   }
 
   Value first(std::string_view name) {
-    const bool digits = !name.empty() && name.size() < 10 && name.find_first_not_of("0123456789") == std::string_view::npos;
+    const bool digits =
+        !name.empty() && name.size() < 10 && name.find_first_not_of("0123456789") == std::string_view::npos;
     if (name.empty() || digits) {
       const size_t index = name.empty() ? next_++ : std::stoul(std::string(name));
       if (index >= arguments_.positional.size()) {
@@ -219,11 +234,15 @@ std::string format_value(Interpreter& in, const Value& value, std::string_view s
   if (spec_text.empty()) return in.text_of(value);
   const Spec spec = parse_spec(spec_text);
   switch (value.kind()) {
-    case Kind::string: return format_text(in, value.as_string(), spec);
+    case Kind::string:
+      return format_text(in, value.as_string(), spec);
     case Kind::boolean:
-    case Kind::integer: return format_integer(in, value.as_int(), spec);
-    case Kind::floating: return format_number(in, value.as_double(), spec);
-    default: raise("unsupported format string passed to {}.__format__", type_name(value));
+    case Kind::integer:
+      return format_integer(in, value.as_int(), spec);
+    case Kind::floating:
+      return format_number(in, value.as_double(), spec);
+    default:
+      raise("unsupported format string passed to {}.__format__", type_name(value));
   }
 }
 

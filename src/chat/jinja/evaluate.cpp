@@ -22,8 +22,7 @@ auto within(const char* what, std::string_view name, const Work& work) {
 }
 
 Value unsafe_attribute(const Value& object, const std::string& name) {
-  return undefined_hint(
-      fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(object)));
+  return undefined_hint(fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(object)));
 }
 
 }  // namespace
@@ -39,20 +38,28 @@ Value Interpreter::evaluate(const Expr& expr) {
 
 Value Interpreter::evaluate_node(const Expr& expr) {
   switch (expr.kind) {
-    case ExprKind::constant: return expr.constant;
+    case ExprKind::constant:
+      return expr.constant;
     case ExprKind::name:
-    case ExprKind::namespace_target: return evaluate_name(expr);
+    case ExprKind::namespace_target:
+      return evaluate_name(expr);
     case ExprKind::list:
-    case ExprKind::tuple: return evaluate_items(expr);
-    case ExprKind::dict: return evaluate_dict(expr);
-    case ExprKind::negate: return negate(evaluate(*expr.children[0]));
-    case ExprKind::plus: return positive(evaluate(*expr.children[0]));
-    case ExprKind::logical_not: return Value::boolean(!truth(evaluate(*expr.children[0])));
+    case ExprKind::tuple:
+      return evaluate_items(expr);
+    case ExprKind::dict:
+      return evaluate_dict(expr);
+    case ExprKind::negate:
+      return negate(evaluate(*expr.children[0]));
+    case ExprKind::plus:
+      return positive(evaluate(*expr.children[0]));
+    case ExprKind::logical_not:
+      return Value::boolean(!truth(evaluate(*expr.children[0])));
     case ExprKind::binary: {
       const Value left = evaluate(*expr.children[0]);
       return binary(*this, expr.op, left, evaluate(*expr.children[1]));
     }
-    case ExprKind::compare: return evaluate_compare(expr);
+    case ExprKind::compare:
+      return evaluate_compare(expr);
     case ExprKind::logical_and: {
       Value left = evaluate(*expr.children[0]);
       return truth(left) ? evaluate(*expr.children[1]) : left;
@@ -61,17 +68,24 @@ Value Interpreter::evaluate_node(const Expr& expr) {
       Value left = evaluate(*expr.children[0]);
       return truth(left) ? left : evaluate(*expr.children[1]);
     }
-    case ExprKind::concat: return evaluate_concat(expr);
-    case ExprKind::conditional: return evaluate_conditional(expr);
-    case ExprKind::attribute: return get_attribute(evaluate(*expr.children[0]), expr.text);
+    case ExprKind::concat:
+      return evaluate_concat(expr);
+    case ExprKind::conditional:
+      return evaluate_conditional(expr);
+    case ExprKind::attribute:
+      return get_attribute(evaluate(*expr.children[0]), expr.text);
     case ExprKind::item: {
       const Value object = evaluate(*expr.children[0]);
       return get_item(object, evaluate(*expr.children[1]));
     }
-    case ExprKind::slice_item: return evaluate_slice(expr);
-    case ExprKind::call: return evaluate_call(expr, nullptr);
-    case ExprKind::filter: return evaluate_filter(expr);
-    case ExprKind::test: return evaluate_test(expr);
+    case ExprKind::slice_item:
+      return evaluate_slice(expr);
+    case ExprKind::call:
+      return evaluate_call(expr, nullptr);
+    case ExprKind::filter:
+      return evaluate_filter(expr);
+    case ExprKind::test:
+      return evaluate_test(expr);
   }
   return Value();
 }
@@ -267,7 +281,8 @@ Value Interpreter::get_attribute(const Value& object, const std::string& name) {
     if (found != nullptr) return *found;
   } else if (object.is(Kind::object)) {
     switch (object_of(object).type) {
-      case ObjectType::loop: return loop_attribute(object, name);
+      case ObjectType::loop:
+        return loop_attribute(object, name);
       case ObjectType::space: {
         const Value* found = as<NamespaceObject>(object).attributes.find(name);
         if (found != nullptr) return *found;
@@ -279,7 +294,8 @@ Value Interpreter::get_attribute(const Value& object, const std::string& name) {
       case ObjectType::cycler:
         if (name == "current") return as<CyclerObject>(object).items[as<CyclerObject>(object).position];
         break;
-      default: break;
+      default:
+        break;
     }
   }
   return undefined_attribute(object, name);
@@ -345,9 +361,12 @@ Next Interpreter::iterate(const Value& iterable) {
         item = make_string(text.substr(begin, at - begin));
         return true;
       };
-    case Kind::undefined: return [](Value&) { return false; };
-    case Kind::object: break;
-    default: raise("'{}' object is not iterable", type_name(iterable));
+    case Kind::undefined:
+      return [](Value&) { return false; };
+    case Kind::object:
+      break;
+    default:
+      raise("'{}' object is not iterable", type_name(iterable));
   }
   switch (object_of(iterable).type) {
     case ObjectType::range:
@@ -364,8 +383,10 @@ Next Interpreter::iterate(const Value& iterable) {
         item = view.kind == ViewKind::keys ? key : view.kind == ViewKind::values ? value : make_tuple({key, value});
         return true;
       };
-    case ObjectType::iterator: return [iterable](Value& item) { return as<IteratorObject>(iterable).next(item); };
-    default: raise("'{}' object is not iterable", type_name(iterable));
+    case ObjectType::iterator:
+      return [iterable](Value& item) { return as<IteratorObject>(iterable).next(item); };
+    default:
+      raise("'{}' object is not iterable", type_name(iterable));
   }
 }
 

@@ -1,5 +1,5 @@
-// The failures inside the interpreter, before Template turns them into minfer::Error with the template's name, the line and
-// the construct. They never leave the room.
+// The failures inside the interpreter, before Template turns them into minfer::Error with the template's name, the line
+// and the construct. They never leave the room.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,8 +18,8 @@ struct SyntaxError {
 // Rendering failed; the interpreter knows the line.
 struct RenderFailure {
   std::string message;
-  std::string construct;      // "filter 'join'", ...; empty: the statement at the line
-  bool by_template = false;   // raise_exception: `message` is the template's own
+  std::string construct;     // "filter 'join'", ...; empty: the statement at the line
+  bool by_template = false;  // raise_exception: `message` is the template's own
 };
 
 template <class... Args>

@@ -1,5 +1,5 @@
-// The table of filters. A name that is not here is an error where the template is parsed. Left out of jinja2's: random (not
-// reproducible), filesizeformat, pprint, striptags, urlize, wordwrap and xmlattr (for web pages).
+// The table of filters. A name that is not here is an error where the template is parsed. Left out of jinja2's: random
+// (not reproducible), filesizeformat, pprint, striptags, urlize, wordwrap and xmlattr (for web pages).
 #include "chat/jinja/filters.hpp"
 
 #include "chat/jinja/arguments.hpp"

@@ -1,5 +1,5 @@
-// The filters, in two files by what they work on, and the table that names them (filters.cpp). Oracle: jinja2's filters.py and
-// transformers' tojson. Each is a FilterFunction.
+// The filters, in two files by what they work on, and the table that names them (filters.cpp). Oracle: jinja2's
+// filters.py and transformers' tojson. Each is a FilterFunction.
 #pragma once
 
 #include "chat/jinja/ast.hpp"

@@ -15,7 +15,8 @@ std::optional<std::string> without_underscores(std::string_view text) {
   for (size_t at = 0; at < text.size(); ++at) {
     if (text[at] != '_') {
       out += text[at];
-    } else if (at == 0 || at + 1 == text.size() || text[at - 1] == '_' || !std::isalnum(static_cast<unsigned char>(text[at - 1])) ||
+    } else if (at == 0 || at + 1 == text.size() || text[at - 1] == '_' ||
+               !std::isalnum(static_cast<unsigned char>(text[at - 1])) ||
                !std::isalnum(static_cast<unsigned char>(text[at + 1]))) {
       return std::nullopt;
     }
@@ -38,7 +39,8 @@ std::optional<int64_t> parse_int(std::string_view text, int64_t base) {
   }
   if (base == 0) {
     base = 10;
-    if (text.size() > 1 && text[0] == '0' && text.find_first_not_of("0_") != std::string_view::npos) return std::nullopt;
+    if (text.size() > 1 && text[0] == '0' && text.find_first_not_of("0_") != std::string_view::npos)
+      return std::nullopt;
   }
   const std::optional<std::string> digits = without_underscores(text);
   if (!digits || digits->empty()) return std::nullopt;

@@ -1,8 +1,10 @@
-// Filters that compare: sort, dictsort, groupby, unique, min, max, sum. Text compares without case unless case_sensitive.
+// Filters that compare: sort, dictsort, groupby, unique, min, max, sum. Text compares without case unless
+// case_sensitive.
 #include <algorithm>
 
 #include "chat/jinja/arguments.hpp"
 #include "chat/jinja/filters.hpp"
+#include "chat/jinja/merge_sort.hpp"
 #include "chat/jinja/text.hpp"
 
 namespace minfer::chat::jinja {
@@ -12,7 +14,8 @@ Value ignore_case(Interpreter& in, const Value& value) {
   return value.is_string() ? in.make_string(to_lower(value.as_string())) : value;
 }
 
-Value key_of(Interpreter& in, const Value& item, const Value& path, bool case_sensitive, const Value* otherwise = nullptr) {
+Value key_of(Interpreter& in, const Value& item, const Value& path, bool case_sensitive,
+             const Value* otherwise = nullptr) {
   const Value key = follow_path(in, item, path, otherwise);
   return case_sensitive ? key : ignore_case(in, key);
 }
@@ -25,22 +28,7 @@ struct Keyed {
 // Python's stable sort; reverse keeps equal items in their order.
 void sort_keyed(Interpreter& in, std::vector<Keyed>& items, bool reverse) {
   if (reverse) std::reverse(items.begin(), items.end());
-  // A merge sort of our own calls: std::stable_sort may misbehave where the comparison throws or is inconsistent (nan).
-  const auto less = [&](const Keyed& a, const Keyed& b) { return less_than(in, a.key, b.key); };
-  std::vector<Keyed> merged(items.size());
-  for (size_t width = 1; width < items.size(); width *= 2) {
-    for (size_t begin = 0; begin < items.size(); begin += 2 * width) {
-      const size_t middle = std::min(begin + width, items.size());
-      const size_t end = std::min(begin + 2 * width, items.size());
-      size_t left = begin;
-      size_t right = middle;
-      for (size_t out = begin; out < end; ++out) {
-        const bool take_right = left == middle || (right < end && less(items[right], items[left]));
-        merged[out] = std::move(items[take_right ? right++ : left++]);
-      }
-    }
-    items.swap(merged);
-  }
+  merge_sort(items, [&](const Keyed& a, const Keyed& b) { return less_than(in, a.key, b.key); });
   if (reverse) std::reverse(items.begin(), items.end());
 }
 
@@ -78,7 +66,8 @@ Value filter_sort(Interpreter& in, const Value& input, const Arguments& argument
   const auto args = bind(arguments, 0, "reverse", "case_sensitive", "attribute");
   std::vector<Value> paths;
   if (args.has(2) && args[2].is_string()) {
-    for (const std::string_view part : split(args[2].as_string(), ",", -1)) paths.push_back(in.make_string(std::string(part)));
+    for (const std::string_view part : split(args[2].as_string(), ",", -1))
+      paths.push_back(in.make_string(std::string(part)));
   } else {
     paths.push_back(args.get(2, Value()));
   }

@@ -77,7 +77,8 @@ Value follow_path(Interpreter& in, const Value& item, const Value& path, const V
   for (const std::string_view part : split(path.as_string(), ".", -1)) {
     const bool digits = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
     if (digits && part.size() > 18) raise("the index {} in an attribute path does not fit in 64 bits", part);
-    current = follow(current, digits ? Value::integer(std::stoll(std::string(part))) : in.make_string(std::string(part)));
+    current =
+        follow(current, digits ? Value::integer(std::stoll(std::string(part))) : in.make_string(std::string(part)));
   }
   return current;
 }

@@ -61,13 +61,16 @@ Dict dict_of(In& in, const Args& args) {
   return dict;
 }
 
-Value global_dict(In& in, const Args& args) { return in.make_dict(dict_of(in, args)); }
+Value global_dict(In& in, const Args& args) {
+  return in.make_dict(dict_of(in, args));
+}
 
 Value global_namespace(In& in, const Args& args) {
   Dict attributes = dict_of(in, args);
   for (const auto& [name, value] : attributes.entries()) {
     if (name.is_string() && name.as_string().starts_with('_')) {
-      raise("chat templates cannot store underscore-prefixed attributes on a namespace, but got '{}'", name.as_string());
+      raise("chat templates cannot store underscore-prefixed attributes on a namespace, but got '{}'",
+            name.as_string());
     }
   }
   return in.make_namespace(std::move(attributes));
@@ -105,8 +108,10 @@ std::string prepare_format(std::string_view format) {
       continue;
     }
     const char directive = format[++at];
-    if (directive == 'f') out += "000000";
-    else if (directive != 'z' && directive != 'Z') out.append({'%', directive});
+    if (directive == 'f')
+      out += "000000";
+    else if (directive != 'z' && directive != 'Z')
+      out.append({'%', directive});
   }
   return out;
 }
@@ -134,9 +139,12 @@ struct Entry {
 };
 
 constexpr Entry kGlobals[] = {
-    {"cycler", global_cycler},       {"dict", global_dict},
-    {"joiner", global_joiner},       {"namespace", global_namespace},
-    {"raise_exception", global_raise_exception}, {"range", global_range},
+    {"cycler", global_cycler},
+    {"dict", global_dict},
+    {"joiner", global_joiner},
+    {"namespace", global_namespace},
+    {"raise_exception", global_raise_exception},
+    {"range", global_range},
     {"strftime_now", global_strftime_now},
 };
 

@@ -11,9 +11,9 @@
 namespace minfer::chat::jinja {
 namespace {
 
-constexpr uint64_t kClockInterval = 4096;     // steps between looks at the clock
-constexpr size_t kBytesPerStep = 64;          // of new text
-constexpr size_t kMaxNamespaces = 100'000;    // kept until the rendering ends
+constexpr uint64_t kClockInterval = 4096;   // steps between looks at the clock
+constexpr size_t kBytesPerStep = 64;        // of new text
+constexpr size_t kMaxNamespaces = 100'000;  // kept until the rendering ends
 constexpr size_t kMaxCaptured = 100'000;
 
 }  // namespace
@@ -124,7 +124,8 @@ std::string Interpreter::text_of(const Value& value) {
 
 void Interpreter::write(std::string_view text) {
   const size_t limit = options_.limits.max_output_bytes;
-  if (text.size() > limit || written_bytes_ > limit - text.size()) raise("the template writes more than {} bytes", limit);
+  if (text.size() > limit || written_bytes_ > limit - text.size())
+    raise("the template writes more than {} bytes", limit);
   written_bytes_ += text.size();
   step(text.size() / kBytesPerStep);
   out_->append(text);
@@ -147,9 +148,13 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
   step();
   line_ = stmt.line;
   switch (stmt.kind) {
-    case StmtKind::data: break;
-    case StmtKind::print: execute_print(stmt); break;
-    case StmtKind::conditional: return execute_conditional(stmt);
+    case StmtKind::data:
+      break;
+    case StmtKind::print:
+      execute_print(stmt);
+      break;
+    case StmtKind::conditional:
+      return execute_conditional(stmt);
     case StmtKind::loop: {
       const Value iterable = evaluate(*stmt.expr);
       if (!stmt.recursive) return execute_loop(stmt, iterable, 0);
@@ -158,20 +163,33 @@ Interpreter::Flow Interpreter::execute(const Stmt& stmt) {
       write(capture.take());
       break;
     }
-    case StmtKind::assign: assign(*stmt.target, evaluate(*stmt.expr)); break;
-    case StmtKind::assign_block: return execute_assign_block(stmt);
-    case StmtKind::macro: scope_->set(stmt.slot, make_macro(*stmt.macro)); break;
-    case StmtKind::call_block: execute_call_block(stmt); break;
-    case StmtKind::filter_block: return execute_filter_block(stmt);
-    case StmtKind::with: return execute_with(stmt);
-    case StmtKind::generation: execute_generation(stmt); break;
+    case StmtKind::assign:
+      assign(*stmt.target, evaluate(*stmt.expr));
+      break;
+    case StmtKind::assign_block:
+      return execute_assign_block(stmt);
+    case StmtKind::macro:
+      scope_->set(stmt.slot, make_macro(*stmt.macro));
+      break;
+    case StmtKind::call_block:
+      execute_call_block(stmt);
+      break;
+    case StmtKind::filter_block:
+      return execute_filter_block(stmt);
+    case StmtKind::with:
+      return execute_with(stmt);
+    case StmtKind::generation:
+      execute_generation(stmt);
+      break;
     case StmtKind::block: {
       const Inside inside(*this, scope_);
       execute(stmt.body);
       break;
     }
-    case StmtKind::break_loop: return Flow::break_loop;
-    case StmtKind::continue_loop: return Flow::continue_loop;
+    case StmtKind::break_loop:
+      return Flow::break_loop;
+    case StmtKind::continue_loop:
+      return Flow::continue_loop;
   }
   return Flow::normal;
 }
@@ -210,7 +228,8 @@ Interpreter::Flow Interpreter::execute_loop(const Stmt& stmt, const Value& itera
   const bool has_test = stmt.test != nullptr;
   if (has_test) next = filtered(stmt, std::move(next));
   // A filtered loop has no length of its own: it is counted by running ahead.
-  Value loop = make_object<LoopObject>(has_test ? make_iterator({}, iterable.depth()) : iterable, std::move(next), depth0);
+  Value loop =
+      make_object<LoopObject>(has_test ? make_iterator({}, iterable.depth()) : iterable, std::move(next), depth0);
   if (stmt.recursive) {
     as<LoopObject>(loop).recursive = &stmt;
     as<LoopObject>(loop).scope = scope_;
@@ -271,7 +290,8 @@ Interpreter::Flow Interpreter::execute_filter_block(const Stmt& stmt) {
   const Value* const outer = std::exchange(block_input_, &text);
   const Value result = evaluate(*stmt.expr);
   block_input_ = outer;
-  write(text_of(result));
+  if (!result.is_string()) raise("a filter block must give text, not {}", type_name(result));
+  write(result.as_string());
   return Flow::normal;
 }
 
@@ -309,7 +329,7 @@ void Interpreter::assign_tuple(const Expr& target, const Value& value) {
   const size_t wanted = target.children.size();
   std::vector<Value> items;
   const Next next = iterate(value);
-  for (Value item; next(item); ) {
+  for (Value item; next(item);) {
     step();
     items.push_back(item);
     if (items.size() > wanted) raise("too many values to unpack (expected {})", wanted);
@@ -346,7 +366,8 @@ namespace {
 // Removes a keyword argument and gives its value; null where it was not passed.
 std::optional<Value> take_keyword(Arguments& arguments, std::string_view name) {
   auto& keywords = arguments.keyword;
-  const auto found = std::find_if(keywords.begin(), keywords.end(), [&](const auto& entry) { return entry.first == name; });
+  const auto found =
+      std::find_if(keywords.begin(), keywords.end(), [&](const auto& entry) { return entry.first == name; });
   if (found == keywords.end()) return std::nullopt;
   Value value = std::move(found->second);
   keywords.erase(found);
@@ -365,8 +386,10 @@ void Interpreter::bind_macro(const MacroObject& macro, Arguments& arguments) {
   for (size_t index = 0; index < count; ++index) {
     const Parameter& parameter = definition.parameters[index];
     explicit_caller |= parameter.slot == kCallerSlot;
-    if (index < given) values.emplace_back(arguments.positional[index]);
-    else values.push_back(take_keyword(arguments, parameter.name));
+    if (index < given)
+      values.emplace_back(arguments.positional[index]);
+    else
+      values.push_back(take_keyword(arguments, parameter.name));
   }
   if (definition.uses_caller && !explicit_caller) {
     std::optional<Value> caller = take_keyword(arguments, "caller");
@@ -413,15 +436,20 @@ Value Interpreter::call(const Value& callee, Arguments arguments) {
   if (callee.is_undefined()) fail_undefined(callee);
   if (callee.is(Kind::object)) {
     switch (object_of(callee).type) {
-      case ObjectType::function: return as<FunctionObject>(callee).call(*this, arguments);
-      case ObjectType::method: return as<MethodObject>(callee).call(*this, as<MethodObject>(callee).self, arguments);
-      case ObjectType::macro: return call_macro(as<MacroObject>(callee), std::move(arguments));
-      case ObjectType::loop: return call_loop(callee, arguments);
+      case ObjectType::function:
+        return as<FunctionObject>(callee).call(*this, arguments);
+      case ObjectType::method:
+        return as<MethodObject>(callee).call(*this, as<MethodObject>(callee).self, arguments);
+      case ObjectType::macro:
+        return call_macro(as<MacroObject>(callee), std::move(arguments));
+      case ObjectType::loop:
+        return call_loop(callee, arguments);
       case ObjectType::joiner: {
         const bool first = !std::exchange(as<JoinerObject>(callee).used, true);
         return first ? make_string("") : as<JoinerObject>(callee).separator;
       }
-      default: break;
+      default:
+        break;
     }
   }
   raise("'{}' object is not callable", type_name(callee));

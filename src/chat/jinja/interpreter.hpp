@@ -1,6 +1,6 @@
-// Renders one Program once: walks the tree with a chain of scopes, writes into the current output buffer, and counts what the
-// template uses against RenderLimits, so that no template can run, grow or nest without bound. Filters, tests, methods and
-// global functions call back into it (step, make_string, call ...). One thread; made for one call of run().
+// Renders one Program once: walks the tree with a chain of scopes, writes into the current output buffer, and counts
+// what the template uses against RenderLimits, so that no template can run, grow or nest without bound. Filters, tests,
+// methods and global functions call back into it (step, make_string, call ...). One thread; made for one call of run().
 // Semantics: jinja2's compiled code, including what is lazy (map, select, loop filters) and what is scoped.
 #pragma once
 

@@ -1,4 +1,5 @@
-// The lexer: a root state (text up to the next tag) and a tag state (Python-like tokens up to the tag's end). See lexer.hpp.
+// The lexer: a root state (text up to the next tag) and a tag state (Python-like tokens up to the tag's end). See
+// lexer.hpp.
 #include "chat/jinja/lexer.hpp"
 
 #include <unicode/uchar.h>
@@ -35,7 +36,9 @@ std::string normalize(std::string_view source) {
   return out;
 }
 
-bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
+bool is_digit(char byte) {
+  return byte >= '0' && byte <= '9';
+}
 
 class Lexer {
  public:
@@ -48,13 +51,16 @@ class Lexer {
   }
 
  private:
-  bool starts(size_t at, std::string_view what) const { return text_.substr(std::min(at, text_.size()), what.size()) == what; }
+  bool starts(size_t at, std::string_view what) const {
+    return text_.substr(std::min(at, text_.size()), what.size()) == what;
+  }
 
   void add(TokenKind kind, std::string text) { tokens_.push_back(Token{kind, line_, std::move(text)}); }
 
   // Moves to `to`, counting lines; remembers whether the text consumed last ends a line.
   void advance(size_t to) {
-    line_ += static_cast<int>(std::count(text_.begin() + static_cast<ptrdiff_t>(at_), text_.begin() + static_cast<ptrdiff_t>(to), '\n'));
+    line_ += static_cast<int>(
+        std::count(text_.begin() + static_cast<ptrdiff_t>(at_), text_.begin() + static_cast<ptrdiff_t>(to), '\n'));
     if (to > at_) line_starting_ = text_[to - 1] == '\n';
     at_ = to;
   }
@@ -116,6 +122,7 @@ class Lexer {
   }
 
   void lex_comment() {
+    if (at_ == text_.size()) return;  // as jinja2: only a comment that has begun must end
     const size_t close = text_.find("#}", at_);
     if (close == std::string_view::npos) syntax_error(line_, "Missing end of comment tag");
     const char sign = close > at_ ? text_[close - 1] : '\0';
@@ -137,6 +144,7 @@ class Lexer {
     const bool strips = starts(at, "-%}");
     if (!strips && !starts(at, "%}")) return false;
     advance(strips ? skip_space(at + 3) : at + 2);
+    if (at_ == text_.size()) return true;
     for (size_t open = text_.find("{%", at_); open != std::string_view::npos; open = text_.find("{%", open + 1)) {
       const char sign = sign_at(text_, open + 2);
       size_t end = skip_space(open + 2 + (sign == '\0' ? 0 : 1));
@@ -246,7 +254,9 @@ class Lexer {
       if (base != 10) {
         begin = at_ + 2;
         if (begin < text_.size() && text_[begin] == '_') ++begin;
-        end = digits_end(begin, [&](char byte) { return u_digit(static_cast<unsigned char>(byte), static_cast<int8_t>(base)) >= 0; });
+        end = digits_end(begin, [&](char byte) {
+          return u_digit(static_cast<unsigned char>(byte), static_cast<int8_t>(base)) >= 0;
+        });
         if (end == begin) base = 10;
       }
     }
@@ -318,21 +328,33 @@ class Lexer {
 
 std::string describe(const Token& token) {
   switch (token.kind) {
-    case TokenKind::data: return "template data / text";
-    case TokenKind::variable_begin: return "begin of print statement";
-    case TokenKind::variable_end: return "end of print statement";
-    case TokenKind::block_begin: return "begin of statement block";
-    case TokenKind::block_end: return "end of statement block";
-    case TokenKind::string: return "string";
-    case TokenKind::integer: return "integer";
-    case TokenKind::floating: return "float";
-    case TokenKind::end: return "end of template";
+    case TokenKind::data:
+      return "template data / text";
+    case TokenKind::variable_begin:
+      return "begin of print statement";
+    case TokenKind::variable_end:
+      return "end of print statement";
+    case TokenKind::block_begin:
+      return "begin of statement block";
+    case TokenKind::block_end:
+      return "end of statement block";
+    case TokenKind::string:
+      return "string";
+    case TokenKind::integer:
+      return "integer";
+    case TokenKind::floating:
+      return "float";
+    case TokenKind::end:
+      return "end of template";
     case TokenKind::name:
-    case TokenKind::op: break;
+    case TokenKind::op:
+      break;
   }
   return token.text;
 }
 
-std::vector<Token> tokenize(std::string_view source) { return Lexer(source).run(); }
+std::vector<Token> tokenize(std::string_view source) {
+  return Lexer(source).run();
+}
 
 }  // namespace minfer::chat::jinja

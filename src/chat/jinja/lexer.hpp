@@ -1,5 +1,5 @@
-// Template text to tokens, with jinja2's whitespace control: '-' and '+' at tag borders, trim_blocks and lstrip_blocks always
-// on (as transformers sets them), one final newline dropped, line ends normalized to \n. Oracle: jinja2 3.1.
+// Template text to tokens, with jinja2's whitespace control: '-' and '+' at tag borders, trim_blocks and lstrip_blocks
+// always on (as transformers sets them), one final newline dropped, line ends normalized to \n. Oracle: jinja2 3.1.
 // Tokens own their text; the source need not outlive them.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Methods of dicts, lists, tuples, loops and cyclers, and the lookup by type. What would change a list or dict is withheld, as
-// jinja2's immutable sandbox does.
+// Methods of dicts, lists, tuples, loops and cyclers, and the lookup by type. What would change a list or dict is
+// withheld, as jinja2's immutable sandbox does.
 #include "chat/jinja/methods.hpp"
 
 #include <algorithm>
@@ -16,9 +16,15 @@ Value dict_view(const Value& self, const Args& args, ViewKind kind) {
   expect_none(args);
   return make_object<ViewObject>(self, kind);
 }
-Value dict_keys(In&, const Value& self, const Args& args) { return dict_view(self, args, ViewKind::keys); }
-Value dict_values(In&, const Value& self, const Args& args) { return dict_view(self, args, ViewKind::values); }
-Value dict_items(In&, const Value& self, const Args& args) { return dict_view(self, args, ViewKind::items); }
+Value dict_keys(In&, const Value& self, const Args& args) {
+  return dict_view(self, args, ViewKind::keys);
+}
+Value dict_values(In&, const Value& self, const Args& args) {
+  return dict_view(self, args, ViewKind::values);
+}
+Value dict_items(In&, const Value& self, const Args& args) {
+  return dict_view(self, args, ViewKind::items);
+}
 
 Value dict_get(In&, const Value& self, const Args& arguments) {
   if (!arguments.keyword.empty()) raise("takes no keyword arguments");
@@ -37,8 +43,8 @@ Value copy(In&, const Value& self, const Args& args) {
 Value list_count(In& in, const Value& self, const Args& arguments) {
   const auto args = bind(arguments, 1, "value");
   in.step(self.items().size());
-  return Value::integer(std::count_if(self.items().begin(), self.items().end(),
-                                      [&](const Value& item) { return equal(item, args[0]); }));
+  return Value::integer(
+      std::count_if(self.items().begin(), self.items().end(), [&](const Value& item) { return equal(item, args[0]); }));
 }
 
 Value list_index(In& in, const Value& self, const Args& arguments) {
@@ -61,7 +67,8 @@ Value loop_cycle(In&, const Value& self, const Args& args) {
 Value loop_changed(In& in, const Value& self, const Args& args) {
   auto& last = as<LoopObject>(self).last_changed;
   in.step(args.positional.size());
-  const bool same = last && std::equal(last->begin(), last->end(), args.positional.begin(), args.positional.end(), equal);
+  const bool same =
+      last && std::equal(last->begin(), last->end(), args.positional.begin(), args.positional.end(), equal);
   if (!same) last = args.positional;
   return Value::boolean(!same);
 }
@@ -88,15 +95,21 @@ constexpr MethodEntry kLoopMethods[] = {{"changed", loop_changed}, {"cycle", loo
 constexpr MethodEntry kCyclerMethods[] = {{"next", cycler_next}, {"reset", cycler_reset}};
 
 constexpr std::string_view kDictMutators[] = {"clear", "pop", "popitem", "setdefault", "update"};
-constexpr std::string_view kListMutators[] = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
+constexpr std::string_view kListMutators[] = {"append", "clear",  "extend",  "insert",
+                                              "pop",    "remove", "reverse", "sort"};
 
 const MethodEntry* find_method_entry(const Value& self, std::string_view name) {
   switch (self.kind()) {
-    case Kind::string: return find_string_method(name);
-    case Kind::dict: return find_entry(kDictMethods, name);
-    case Kind::list: return find_entry(kListMethods, name);
-    case Kind::tuple: return find_entry(kTupleMethods, name);
-    default: break;
+    case Kind::string:
+      return find_string_method(name);
+    case Kind::dict:
+      return find_entry(kDictMethods, name);
+    case Kind::list:
+      return find_entry(kListMethods, name);
+    case Kind::tuple:
+      return find_entry(kTupleMethods, name);
+    default:
+      break;
   }
   if (is_object(self, ObjectType::loop)) return find_entry(kLoopMethods, name);
   if (is_object(self, ObjectType::cycler)) return find_entry(kCyclerMethods, name);
@@ -111,7 +124,9 @@ MethodFunction find_method(const Value& self, std::string_view name) {
 }
 
 bool is_mutator(const Value& self, std::string_view name) {
-  const auto listed = [&](const auto& names) { return std::find(std::begin(names), std::end(names), name) != std::end(names); };
+  const auto listed = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
   return self.is(Kind::dict) ? listed(kDictMutators) : self.is(Kind::list) && listed(kListMutators);
 }
 

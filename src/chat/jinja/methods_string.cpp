@@ -15,7 +15,9 @@ namespace {
 using In = Interpreter;
 using Args = Arguments;
 
-Value same_kind(In& in, const Value& self, std::string text) { return in.make_string(std::move(text), self.is_markup()); }
+Value same_kind(In& in, const Value& self, std::string text) {
+  return in.make_string(std::move(text), self.is_markup());
+}
 
 template <std::string (*kFunction)(std::string_view)>
 Value mapped(In& in, const Value& self, const Args& args) {
@@ -49,7 +51,8 @@ Value splitted(In& in, const Value& self, const Args& arguments) {
   if (separator && separator->empty()) raise("empty separator");
   const int64_t limit = args.integer(1, -1);
   in.reserve_text(self.as_string().size());
-  return parts_of(in, self, kRight ? split_right(self.as_string(), separator, limit) : split(self.as_string(), separator, limit));
+  return parts_of(in, self,
+                  kRight ? split_right(self.as_string(), separator, limit) : split(self.as_string(), separator, limit));
 }
 
 Value splitlines(In& in, const Value& self, const Args& arguments) {
@@ -72,7 +75,8 @@ Value partition(In& in, const Value& self, const Args& arguments) {
   return in.make_tuple({part(text.substr(0, found)), part(separator), part(text.substr(found + separator.size()))});
 }
 
-// text[start:stop] of the arguments that find, count, startswith ... share; `begin` is its byte offset. False: out of range.
+// text[start:stop] of the arguments that find, count, startswith ... share; `begin` is its byte offset. False: out of
+// range.
 struct Window {
   std::string_view text;
   size_t first_index = 0;  // in code points
@@ -87,7 +91,9 @@ Window window(In& in, const Value& self, const Bound<kCount>& args) {
   const bool has_stop = args.given(2);
   if (!has_start && !has_stop) return {text, 0, true};
   const auto size = static_cast<int64_t>(count_code_points(text));
-  const auto clip = [&](int64_t bound) { return bound < 0 ? std::max<int64_t>(bound < -size ? 0 : bound + size, 0) : bound; };
+  const auto clip = [&](int64_t bound) {
+    return bound < 0 ? std::max<int64_t>(bound < -size ? 0 : bound + size, 0) : bound;
+  };
   const int64_t start = has_start ? clip(args.integer(1, 0)) : 0;
   const int64_t stop = std::min(has_stop ? clip(args.integer(2, size)) : size, size);
   if (start > size || start > stop) return {"", 0, false};
@@ -139,7 +145,8 @@ Value counted(In& in, const Value& self, const Args& arguments) {
   if (!part.valid) return Value::integer(0);
   if (wanted.empty()) return Value::integer(static_cast<int64_t>(count_code_points(part.text)) + 1);
   int64_t count = 0;
-  for (size_t at = part.text.find(wanted); at != std::string_view::npos; at = part.text.find(wanted, at + wanted.size())) {
+  for (size_t at = part.text.find(wanted); at != std::string_view::npos;
+       at = part.text.find(wanted, at + wanted.size())) {
     ++count;
   }
   return Value::integer(count);
@@ -151,8 +158,9 @@ Value replaced(In& in, const Value& self, const Args& arguments) {
   in.reserve_text(self.as_string().size());
   const bool escapes = self.is_markup() && args[1].is_string() && !args[1].is_markup();
   const std::string escaped = escapes ? escape_html(args.text(1, "")) : "";
-  return same_kind(in, self,
-                   replace(self.as_string(), args.text(0, ""), escapes ? escaped : args.text(1, ""), args.integer(2, -1), charge));
+  return same_kind(
+      in, self,
+      replace(self.as_string(), args.text(0, ""), escapes ? escaped : args.text(1, ""), args.integer(2, -1), charge));
 }
 
 Value joined(In& in, const Value& self, const Args& arguments) {
@@ -227,8 +235,12 @@ Value all_of(In& in, const Value& self, const Args& args) {
   return Value::boolean(all);
 }
 
-bool is_alpha(char32_t code) { return (U_GET_GC_MASK(static_cast<UChar32>(code)) & U_GC_L_MASK) != 0; }
-bool is_decimal(char32_t code) { return u_charType(static_cast<UChar32>(code)) == U_DECIMAL_DIGIT_NUMBER; }
+bool is_alpha(char32_t code) {
+  return (U_GET_GC_MASK(static_cast<UChar32>(code)) & U_GC_L_MASK) != 0;
+}
+bool is_decimal(char32_t code) {
+  return u_charType(static_cast<UChar32>(code)) == U_DECIMAL_DIGIT_NUMBER;
+}
 bool is_digit(char32_t code) {
   const int32_t type = u_getIntPropertyValue(static_cast<UChar32>(code), UCHAR_NUMERIC_TYPE);
   return type == U_NT_DECIMAL || type == U_NT_DIGIT;
@@ -236,8 +248,12 @@ bool is_digit(char32_t code) {
 bool is_numeric(char32_t code) {
   return u_getIntPropertyValue(static_cast<UChar32>(code), UCHAR_NUMERIC_TYPE) != U_NT_NONE;
 }
-bool is_alnum(char32_t code) { return is_alpha(code) || is_numeric(code); }
-bool is_ascii(char32_t code) { return code < 0x80; }
+bool is_alnum(char32_t code) {
+  return is_alpha(code) || is_numeric(code);
+}
+bool is_ascii(char32_t code) {
+  return code < 0x80;
+}
 
 Value ascii(In& in, const Value& self, const Args& args) {
   return self.as_string().empty() ? Value::boolean(true) : all_of<is_ascii>(in, self, args);
@@ -251,7 +267,8 @@ Value cased(In& in, const Value& self, const Args& args) {
 
 Value titled(In& in, const Value& self, const Args& args) {
   const Value lower = mapped<to_lower>(in, self, args);
-  return Value::boolean(to_title(self.as_string()) == self.as_string() && to_upper(self.as_string()) != lower.as_string());
+  return Value::boolean(to_title(self.as_string()) == self.as_string() &&
+                        to_upper(self.as_string()) != lower.as_string());
 }
 
 constexpr MethodEntry kStringMethods[] = {
@@ -299,6 +316,8 @@ constexpr MethodEntry kStringMethods[] = {
 
 }  // namespace
 
-const MethodEntry* find_string_method(std::string_view name) { return find_entry(kStringMethods, name); }
+const MethodEntry* find_string_method(std::string_view name) {
+  return find_entry(kStringMethods, name);
+}
 
 }  // namespace minfer::chat::jinja

@@ -12,6 +12,12 @@ std::string UndefinedObject::message() const {
   return quote(owner) + " has no attribute " + quote(name);
 }
 
+bool RangeObject::equals(const Object& other) const {
+  const auto* range = dynamic_cast<const RangeObject*>(&other);
+  if (range == nullptr || range->size != size) return false;
+  return size == 0 || (range->start == start && (size == 1 || range->step == step));
+}
+
 void Scope::set(int slot, Value value) {
   for (auto& [other, old] : variables) {
     if (other == slot) {
@@ -58,22 +64,36 @@ namespace {
 
 const char* object_type_name(const JinjaObject& object) {
   switch (object.type) {
-    case ObjectType::undefined: return "Undefined";
-    case ObjectType::range: return "range";
-    case ObjectType::iterator: return "generator";
-    case ObjectType::space: return "TemplateNamespace";
-    case ObjectType::macro: return "Macro";
-    case ObjectType::loop: return "LoopContext";
-    case ObjectType::function: return "function";
-    case ObjectType::method: return "builtin_function_or_method";
-    case ObjectType::cycler: return "Cycler";
-    case ObjectType::joiner: return "Joiner";
-    case ObjectType::view: break;
+    case ObjectType::undefined:
+      return "Undefined";
+    case ObjectType::range:
+      return "range";
+    case ObjectType::iterator:
+      return "generator";
+    case ObjectType::space:
+      return "TemplateNamespace";
+    case ObjectType::macro:
+      return "Macro";
+    case ObjectType::loop:
+      return "LoopContext";
+    case ObjectType::function:
+      return "function";
+    case ObjectType::method:
+      return "builtin_function_or_method";
+    case ObjectType::cycler:
+      return "Cycler";
+    case ObjectType::joiner:
+      return "Joiner";
+    case ObjectType::view:
+      break;
   }
   switch (static_cast<const ViewObject&>(object).kind) {
-    case ViewKind::keys: return "dict_keys";
-    case ViewKind::values: return "dict_values";
-    case ViewKind::items: break;
+    case ViewKind::keys:
+      return "dict_keys";
+    case ViewKind::values:
+      return "dict_values";
+    case ViewKind::items:
+      break;
   }
   return "dict_items";
 }
@@ -82,10 +102,13 @@ const char* module_of(ObjectType type) {
   switch (type) {
     case ObjectType::undefined:
     case ObjectType::macro:
-    case ObjectType::loop: return "jinja2.runtime.";
+    case ObjectType::loop:
+      return "jinja2.runtime.";
     case ObjectType::cycler:
-    case ObjectType::joiner: return "jinja2.utils.";
-    default: return "";
+    case ObjectType::joiner:
+      return "jinja2.utils.";
+    default:
+      return "";
   }
 }
 
@@ -93,16 +116,25 @@ const char* module_of(ObjectType type) {
 
 std::string type_name(const Value& value) {
   switch (value.kind()) {
-    case Kind::none: return "NoneType";
-    case Kind::boolean: return "bool";
-    case Kind::integer: return "int";
-    case Kind::floating: return "float";
-    case Kind::string: return value.is_markup() ? "Markup" : "str";
-    case Kind::list: return "list";
-    case Kind::tuple: return "tuple";
-    case Kind::dict: return "dict";
+    case Kind::none:
+      return "NoneType";
+    case Kind::boolean:
+      return "bool";
+    case Kind::integer:
+      return "int";
+    case Kind::floating:
+      return "float";
+    case Kind::string:
+      return value.is_markup() ? "Markup" : "str";
+    case Kind::list:
+      return "list";
+    case Kind::tuple:
+      return "tuple";
+    case Kind::dict:
+      return "dict";
     case Kind::undefined:
-    case Kind::object: break;
+    case Kind::object:
+      break;
   }
   return object_type_name(object_of(value));
 }

@@ -1,5 +1,6 @@
 // The interpreter's own values: undefined, iterators, loops, macros, namespaces, bound methods ... They live inside one
-// rendering. Namespaces and captured scopes are the only ones that can form cycles; the interpreter empties them at its end.
+// rendering. Namespaces and captured scopes are the only ones that can form cycles; the interpreter empties them at its
+// end.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,19 @@ using Next = std::function<bool(Value& item)>;
 using MethodFunction = Value (*)(Interpreter& in, const Value& self, const Arguments& arguments);
 using GlobalFunction = Value (*)(Interpreter& in, const Arguments& arguments);
 
-enum class ObjectType : uint8_t { undefined, range, view, iterator, space, macro, loop, function, method, cycler, joiner };
+enum class ObjectType : uint8_t {
+  undefined,
+  range,
+  view,
+  iterator,
+  space,
+  macro,
+  loop,
+  function,
+  method,
+  cycler,
+  joiner
+};
 
 struct JinjaObject : Object {
   JinjaObject(ObjectType type_in, uint32_t depth_in) : Object(depth_in), type(type_in) {}
@@ -42,6 +55,7 @@ struct RangeObject : JinjaObject {
   RangeObject(int64_t start_in, int64_t step_in, int64_t size_in)
       : JinjaObject(ObjectType::range, 1), start(start_in), step(step_in), size(size_in) {}
   Value at(int64_t index) const { return Value::integer(start + step * index); }
+  bool equals(const Object& other) const override;  // the same numbers
   int64_t start, step, size;
 };
 
@@ -93,8 +107,8 @@ struct LoopObject : JinjaObject {
         iterable(std::move(iterable_in)),
         next(std::move(next_in)),
         depth0(depth0_in) {}
-  bool advance();           // to the next item, in `current`
-  bool peek();              // whether there is another one, in `after`
+  bool advance();  // to the next item, in `current`
+  bool peek();     // whether there is another one, in `after`
   Value iterable;
   Next next;
   int64_t depth0;
@@ -141,7 +155,9 @@ struct JoinerObject : JinjaObject {
 };
 
 // The object of a Value of kind object or undefined.
-inline JinjaObject& object_of(const Value& value) { return static_cast<JinjaObject&>(*value.object()); }
+inline JinjaObject& object_of(const Value& value) {
+  return static_cast<JinjaObject&>(*value.object());
+}
 inline bool is_object(const Value& value, ObjectType type) {
   return value.is(Kind::object) && object_of(value).type == type;
 }

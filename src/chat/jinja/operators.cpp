@@ -12,18 +12,30 @@ namespace {
 
 std::string_view op_text(Op op) {
   switch (op) {
-    case Op::add: return "+";
-    case Op::subtract: return "-";
-    case Op::multiply: return "*";
-    case Op::divide: return "/";
-    case Op::floor_divide: return "//";
-    case Op::modulo: return "%";
-    case Op::power: return "** or pow()";
-    case Op::less: return "<";
-    case Op::less_equal: return "<=";
-    case Op::greater: return ">";
-    case Op::greater_equal: return ">=";
-    default: return "?";
+    case Op::add:
+      return "+";
+    case Op::subtract:
+      return "-";
+    case Op::multiply:
+      return "*";
+    case Op::divide:
+      return "/";
+    case Op::floor_divide:
+      return "//";
+    case Op::modulo:
+      return "%";
+    case Op::power:
+      return "** or pow()";
+    case Op::less:
+      return "<";
+    case Op::less_equal:
+      return "<=";
+    case Op::greater:
+      return ">";
+    case Op::greater_equal:
+      return ">=";
+    default:
+      return "?";
   }
 }
 
@@ -31,7 +43,9 @@ std::string_view op_text(Op op) {
   raise("unsupported operand type(s) for {}: '{}' and '{}'", op_text(op), type_name(left), type_name(right));
 }
 
-[[noreturn]] void fail_overflow(Op op) { raise("the result of '{}' does not fit in 64 bits", op_text(op)); }
+[[noreturn]] void fail_overflow(Op op) {
+  raise("the result of '{}' does not fit in 64 bits", op_text(op));
+}
 
 int64_t floor_divide(int64_t left, int64_t right) {
   const int64_t quotient = left / right;
@@ -63,11 +77,19 @@ Value integer_binary(Op op, int64_t left, int64_t right) {
   int64_t result = 0;
   bool overflow = false;
   switch (op) {
-    case Op::add: overflow = __builtin_add_overflow(left, right, &result); break;
-    case Op::subtract: overflow = __builtin_sub_overflow(left, right, &result); break;
-    case Op::multiply: overflow = __builtin_mul_overflow(left, right, &result); break;
-    case Op::divide: return Value::floating(static_cast<double>(left) / static_cast<double>(right));
-    case Op::power: return integer_power(left, right);
+    case Op::add:
+      overflow = __builtin_add_overflow(left, right, &result);
+      break;
+    case Op::subtract:
+      overflow = __builtin_sub_overflow(left, right, &result);
+      break;
+    case Op::multiply:
+      overflow = __builtin_mul_overflow(left, right, &result);
+      break;
+    case Op::divide:
+      return Value::floating(static_cast<double>(left) / static_cast<double>(right));
+    case Op::power:
+      return integer_power(left, right);
     case Op::floor_divide:
     case Op::modulo:
       if (right == -1) {  // INT64_MIN / -1 traps
@@ -76,7 +98,8 @@ Value integer_binary(Op op, int64_t left, int64_t right) {
         result = op == Op::modulo ? floor_modulo(left, right) : floor_divide(left, right);
       }
       break;
-    default: break;
+    default:
+      break;
   }
   if (overflow) fail_overflow(op);
   return Value::integer(result);
@@ -112,17 +135,24 @@ Value float_power(double base, double exponent) {
 
 Value float_binary(Op op, double left, double right) {
   switch (op) {
-    case Op::add: return Value::floating(left + right);
-    case Op::subtract: return Value::floating(left - right);
-    case Op::multiply: return Value::floating(left * right);
-    case Op::power: return float_power(left, right);
-    default: break;
+    case Op::add:
+      return Value::floating(left + right);
+    case Op::subtract:
+      return Value::floating(left - right);
+    case Op::multiply:
+      return Value::floating(left * right);
+    case Op::power:
+      return float_power(left, right);
+    default:
+      break;
   }
   if (right == 0) raise("{}", op == Op::divide ? "float division by zero" : "float floor division or modulo by zero");
   return op == Op::divide ? Value::floating(left / right) : float_divmod(op, left, right);
 }
 
-bool is_list(const Value& value) { return value.is(Kind::list) || value.is(Kind::tuple); }
+bool is_list(const Value& value) {
+  return value.is(Kind::list) || value.is(Kind::tuple);
+}
 
 Value join_texts(Interpreter& in, const Value& left, const Value& right) {
   const bool markup = left.is_markup() || right.is_markup();
@@ -175,10 +205,14 @@ Value repeat(Interpreter& in, const Value& sequence, int64_t count) {
 
 bool compare_order(Op op, int order) {
   switch (op) {
-    case Op::less: return order < 0;
-    case Op::less_equal: return order <= 0;
-    case Op::greater: return order > 0;
-    default: return order >= 0;
+    case Op::less:
+      return order < 0;
+    case Op::less_equal:
+      return order <= 0;
+    case Op::greater:
+      return order > 0;
+    default:
+      return order >= 0;
   }
 }
 
@@ -253,20 +287,29 @@ Value slice_text(Interpreter& in, const Value& container, const SliceRange& rang
 
 }  // namespace
 
-void fail_undefined(const Value& value) { raise("{}", as<UndefinedObject>(value).message()); }
+void fail_undefined(const Value& value) {
+  raise("{}", as<UndefinedObject>(value).message());
+}
 
 bool truth(const Value& value) {
   switch (value.kind()) {
     case Kind::undefined:
-    case Kind::none: return false;
+    case Kind::none:
+      return false;
     case Kind::boolean:
-    case Kind::integer: return value.as_int() != 0;
-    case Kind::floating: return value.as_double() != 0;
-    case Kind::string: return !value.as_string().empty();
+    case Kind::integer:
+      return value.as_int() != 0;
+    case Kind::floating:
+      return value.as_double() != 0;
+    case Kind::string:
+      return !value.as_string().empty();
     case Kind::list:
-    case Kind::tuple: return !value.items().empty();
-    case Kind::dict: return !value.as_dict().empty();
-    case Kind::object: break;
+    case Kind::tuple:
+      return !value.items().empty();
+    case Kind::dict:
+      return !value.as_dict().empty();
+    case Kind::object:
+      break;
   }
   if (is_object(value, ObjectType::range)) return as<RangeObject>(value).size > 0;
   if (is_object(value, ObjectType::view)) return !as<ViewObject>(value).dict.as_dict().empty();
@@ -275,12 +318,17 @@ bool truth(const Value& value) {
 
 int64_t length_of(const Value& value) {
   switch (value.kind()) {
-    case Kind::undefined: return 0;
-    case Kind::string: return static_cast<int64_t>(count_code_points(value.as_string()));
+    case Kind::undefined:
+      return 0;
+    case Kind::string:
+      return static_cast<int64_t>(count_code_points(value.as_string()));
     case Kind::list:
-    case Kind::tuple: return static_cast<int64_t>(value.items().size());
-    case Kind::dict: return static_cast<int64_t>(value.as_dict().size());
-    default: break;
+    case Kind::tuple:
+      return static_cast<int64_t>(value.items().size());
+    case Kind::dict:
+      return static_cast<int64_t>(value.as_dict().size());
+    default:
+      break;
   }
   if (is_object(value, ObjectType::range)) return as<RangeObject>(value).size;
   if (is_object(value, ObjectType::view)) return static_cast<int64_t>(as<ViewObject>(value).dict.as_dict().size());
@@ -359,9 +407,12 @@ bool contains(Interpreter& in, const Value& container, const Value& item) {
       return container.as_dict().find(item) != nullptr;
     case Kind::list:
     case Kind::tuple:
-    case Kind::undefined: return contains_item(in, container, item);
-    case Kind::object: break;
-    default: raise("argument of type '{}' is not iterable", type_name(container));
+    case Kind::undefined:
+      return contains_item(in, container, item);
+    case Kind::object:
+      break;
+    default:
+      raise("argument of type '{}' is not iterable", type_name(container));
   }
   if (is_object(container, ObjectType::view) && as<ViewObject>(container).kind == ViewKind::keys) {
     return contains(in, as<ViewObject>(container).dict, item);

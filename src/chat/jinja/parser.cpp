@@ -166,7 +166,9 @@ std::unique_ptr<Stmt> Parser::parse_if() {
 std::unique_ptr<Stmt> Parser::parse_for() {
   auto stmt = make_stmt(StmtKind::loop);
   take();
+  ++loops_;
   stmt->target = parse_target(false, "in");
+  --loops_;
   if (!skip_name("in")) syntax_error(current().line, "expected token 'in', got '{}'", describe(current()));
   stmt->expr = parse_tuple(false, "recursive", false);
   const Isolated isolated(*this, false);
@@ -342,7 +344,8 @@ ExprPtr Parser::parse_target(bool with_namespace, std::string_view end_name) {
 
 void Parser::check_target(const Expr& target) const {
   if (target.kind == ExprKind::name) {
-    if (target.slot == kLoopSlot && loops_ > 0) syntax_error(target.line, "Can't assign to special loop variable in for-loop target");
+    if (target.slot == kLoopSlot && loops_ > 0)
+      syntax_error(target.line, "Can't assign to special loop variable in for-loop target");
     return;
   }
   if (target.kind == ExprKind::namespace_target) return;

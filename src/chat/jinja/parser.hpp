@@ -1,6 +1,6 @@
-// Tokens to a Program, following jinja2's grammar rule by rule (its precedences differ from Python's in places). Nesting is
-// limited by kMaxNesting, so that neither parsing nor walking the tree can exhaust the stack. Oracle: jinja2 3.1 with the
-// extensions loopcontrols and generation.
+// Tokens to a Program, following jinja2's grammar rule by rule (its precedences differ from Python's in places).
+// Nesting is limited by kMaxNesting, so that neither parsing nor walking the tree can exhaust the stack. Oracle:
+// jinja2 3.1 with the extensions loopcontrols and generation.
 #pragma once
 
 #include <map>
@@ -98,8 +98,8 @@ class Parser {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   uint32_t nesting_ = 0;
-  int loops_ = 0;              // loops around the current statement in the same function
-  bool conditional_ = false;   // inside an if: an unknown filter fails when it is reached only
+  int loops_ = 0;             // loops around the current statement in the same function
+  bool conditional_ = false;  // inside an if: an unknown filter fails when it is reached only
   std::vector<Unknown> unknown_;
   std::vector<MacroDefinition*> macros_;  // whose bodies are being parsed
   std::map<std::string, int, std::less<>> slots_;

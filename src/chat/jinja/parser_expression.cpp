@@ -8,7 +8,9 @@
 namespace minfer::chat::jinja {
 namespace {
 
-uint32_t depth_or_zero(const ExprPtr& node) { return node == nullptr ? 0 : node->depth; }
+uint32_t depth_or_zero(const ExprPtr& node) {
+  return node == nullptr ? 0 : node->depth;
+}
 
 }  // namespace
 
@@ -36,7 +38,9 @@ ExprPtr Parser::make_binary(Op op, ExprPtr left, ExprPtr right, int line) {
   return finish(std::move(node));
 }
 
-ExprPtr Parser::parse_expression(bool with_conditional) { return with_conditional ? parse_conditional() : parse_or(); }
+ExprPtr Parser::parse_expression(bool with_conditional) {
+  return with_conditional ? parse_conditional() : parse_or();
+}
 
 bool Parser::at_tuple_end(std::string_view end_name) const {
   const Token& token = current();
@@ -113,9 +117,9 @@ ExprPtr Parser::parse_not() {
 }
 
 ExprPtr Parser::parse_compare() {
-  static constexpr std::pair<std::string_view, Op> kOps[] = {
-      {"==", Op::equal}, {"!=", Op::not_equal}, {"<", Op::less},
-      {"<=", Op::less_equal}, {">", Op::greater}, {">=", Op::greater_equal}};
+  static constexpr std::pair<std::string_view, Op> kOps[] = {{"==", Op::equal},  {"!=", Op::not_equal},
+                                                             {"<", Op::less},    {"<=", Op::less_equal},
+                                                             {">", Op::greater}, {">=", Op::greater_equal}};
   ExprPtr first = parse_sum();
   ExprPtr node;
   while (true) {

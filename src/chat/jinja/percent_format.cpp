@@ -25,10 +25,14 @@ std::string pad(Interpreter& in, std::string text, int64_t width, char align, st
 std::string integer_digits(int64_t value, int base, bool upper) {
   const uint64_t magnitude = value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   switch (base) {
-    case 2: return fmt::format("{:b}", magnitude);
-    case 8: return fmt::format("{:o}", magnitude);
-    case 16: return upper ? fmt::format("{:X}", magnitude) : fmt::format("{:x}", magnitude);
-    default: return fmt::format("{}", magnitude);
+    case 2:
+      return fmt::format("{:b}", magnitude);
+    case 8:
+      return fmt::format("{:o}", magnitude);
+    case 16:
+      return upper ? fmt::format("{:X}", magnitude) : fmt::format("{:x}", magnitude);
+    default:
+      return fmt::format("{}", magnitude);
   }
 }
 
@@ -88,12 +92,18 @@ class PercentFormatter {
     }
     for (;; ++at_) {
       const char flag = peek();
-      if (flag == '-') directive.left = true;
-      else if (flag == '0') directive.zero = true;
-      else if (flag == '+') directive.plus = true;
-      else if (flag == ' ') directive.blank = true;
-      else if (flag == '#') directive.alternate = true;
-      else break;
+      if (flag == '-')
+        directive.left = true;
+      else if (flag == '0')
+        directive.zero = true;
+      else if (flag == '+')
+        directive.plus = true;
+      else if (flag == ' ')
+        directive.blank = true;
+      else if (flag == '#')
+        directive.alternate = true;
+      else
+        break;
     }
     directive.width = number(kMaxFormatWidth);
     if (directive.width < 0) {
@@ -150,29 +160,36 @@ class PercentFormatter {
     switch (directive.type) {
       case 's':
       case 'r':
-      case 'a': return convert_text(directive, value);
-      case 'c': return convert_character(directive, value);
+      case 'a':
+        return convert_text(directive, value);
+      case 'c':
+        return convert_character(directive, value);
       case 'd':
       case 'i':
       case 'u':
       case 'o':
       case 'x':
-      case 'X': return convert_integer(directive, value);
+      case 'X':
+        return convert_integer(directive, value);
       case 'e':
       case 'E':
       case 'f':
       case 'F':
       case 'g':
-      case 'G': return convert_float(directive, value);
-      default: raise("unsupported format character '{}'", directive.type);
+      case 'G':
+        return convert_float(directive, value);
+      default:
+        raise("unsupported format character '{}'", directive.type);
     }
   }
 
   std::string convert_text(const Directive& directive, const Value& value) {
     if (directive.type == 'a') raise("the format character 'a' is not supported");
     std::string text;
-    if (directive.type == 'r') append_repr(in_, text, value);
-    else text = in_.text_of(value);
+    if (directive.type == 'r')
+      append_repr(in_, text, value);
+    else
+      text = in_.text_of(value);
     if (directive.precision) text.resize(byte_offset(text, static_cast<size_t>(*directive.precision)));
     return pad(in_, std::move(text), directive.width, directive.left ? '<' : '>', " ", 0);
   }

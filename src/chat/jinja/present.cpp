@@ -1,9 +1,9 @@
 // str(), repr() and json.dumps of Values. See present.hpp.
 #include "chat/jinja/present.hpp"
 
-#include <algorithm>
 #include <cmath>
 
+#include "chat/jinja/merge_sort.hpp"
 #include "chat/jinja/operators.hpp"
 #include "chat/jinja/text.hpp"
 
@@ -28,19 +28,37 @@ class ReprWriter {
  private:
   void write_value(const Value& value) {
     switch (value.kind()) {
-      case Kind::none: out_ += "None"; break;
-      case Kind::boolean: out_ += value.as_bool() ? "True" : "False"; break;
-      case Kind::integer: fmt::format_to(std::back_inserter(out_), "{}", value.as_int()); break;
-      case Kind::floating: out_ += float_text(value.as_double()); break;
+      case Kind::none:
+        out_ += "None";
+        break;
+      case Kind::boolean:
+        out_ += value.as_bool() ? "True" : "False";
+        break;
+      case Kind::integer:
+        fmt::format_to(std::back_inserter(out_), "{}", value.as_int());
+        break;
+      case Kind::floating:
+        out_ += float_text(value.as_double());
+        break;
       case Kind::string:
         in_.reserve_text(value.as_string().size());
         out_ += value.is_markup() ? "Markup(" + quote(value.as_string()) + ")" : quote(value.as_string());
         break;
-      case Kind::list: write_items(value.items(), "[", "]"); break;
-      case Kind::tuple: write_items(value.items(), "(", value.items().size() == 1 ? ",)" : ")"); break;
-      case Kind::dict: write_dict(value.as_dict()); break;
-      case Kind::undefined: out_ += "Undefined"; break;
-      case Kind::object: write_object(value); break;
+      case Kind::list:
+        write_items(value.items(), "[", "]");
+        break;
+      case Kind::tuple:
+        write_items(value.items(), "(", value.items().size() == 1 ? ",)" : ")");
+        break;
+      case Kind::dict:
+        write_dict(value.as_dict());
+        break;
+      case Kind::undefined:
+        out_ += "Undefined";
+        break;
+      case Kind::object:
+        write_object(value);
+        break;
     }
   }
 
@@ -83,8 +101,11 @@ class ReprWriter {
         write_dict(as<NamespaceObject>(value).attributes);
         out_ += '>';
         break;
-      case ObjectType::macro: out_ += "<Macro " + quote(as<MacroObject>(value).definition.name) + ">"; break;
-      default: raise("a value of type '{}' has no text form that would be the same every time", type_name(value));
+      case ObjectType::macro:
+        out_ += "<Macro " + quote(as<MacroObject>(value).definition.name) + ">";
+        break;
+      default:
+        raise("a value of type '{}' has no text form that would be the same every time", type_name(value));
     }
   }
 
@@ -100,16 +121,31 @@ class JsonWriter {
   void write(const Value& value) {
     in_.step();
     switch (value.kind()) {
-      case Kind::none: out_ += "null"; break;
-      case Kind::boolean: out_ += value.as_bool() ? "true" : "false"; break;
-      case Kind::integer: fmt::format_to(std::back_inserter(out_), "{}", value.as_int()); break;
-      case Kind::floating: out_ += number(value.as_double()); break;
-      case Kind::string: write_string(value.as_string()); break;
+      case Kind::none:
+        out_ += "null";
+        break;
+      case Kind::boolean:
+        out_ += value.as_bool() ? "true" : "false";
+        break;
+      case Kind::integer:
+        fmt::format_to(std::back_inserter(out_), "{}", value.as_int());
+        break;
+      case Kind::floating:
+        out_ += number(value.as_double());
+        break;
+      case Kind::string:
+        write_string(value.as_string());
+        break;
       case Kind::list:
-      case Kind::tuple: write_list(value.items()); break;
-      case Kind::dict: write_dict(value.as_dict()); break;
+      case Kind::tuple:
+        write_list(value.items());
+        break;
+      case Kind::dict:
+        write_dict(value.as_dict());
+        break;
       case Kind::undefined:
-      case Kind::object: raise("Object of type {} is not JSON serializable", type_name(value));
+      case Kind::object:
+        raise("Object of type {} is not JSON serializable", type_name(value));
     }
     if (out_.size() > in_.options().limits.max_text_bytes) in_.reserve_text(out_.size());
   }
@@ -186,12 +222,18 @@ class JsonWriter {
 
   void write_key(const Value& key) {
     switch (key.kind()) {
-      case Kind::string: return write_string(key.as_string());
-      case Kind::none: return write_string("null");
-      case Kind::boolean: return write_string(key.as_bool() ? "true" : "false");
-      case Kind::integer: return write_string(fmt::format("{}", key.as_int()));
-      case Kind::floating: return write_string(number(key.as_double()));
-      default: raise("keys must be str, int, float, bool or None, not {}", type_name(key));
+      case Kind::string:
+        return write_string(key.as_string());
+      case Kind::none:
+        return write_string("null");
+      case Kind::boolean:
+        return write_string(key.as_bool() ? "true" : "false");
+      case Kind::integer:
+        return write_string(fmt::format("{}", key.as_int()));
+      case Kind::floating:
+        return write_string(number(key.as_double()));
+      default:
+        raise("keys must be str, int, float, bool or None, not {}", type_name(key));
     }
   }
 
@@ -203,8 +245,7 @@ class JsonWriter {
     std::vector<const Dict::Entry*> entries;
     for (const Dict::Entry& entry : dict.entries()) entries.push_back(&entry);
     if (options_.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(),
-                       [&](const auto* a, const auto* b) { return less_than(in_, a->first, b->first); });
+      merge_sort(entries, [&](const auto* a, const auto* b) { return less_than(in_, a->first, b->first); });
     }
     out_ += '{';
     ++level_;
@@ -228,7 +269,9 @@ class JsonWriter {
 
 }  // namespace
 
-void append_repr(Interpreter& in, std::string& out, const Value& value) { ReprWriter(in, out).write(value); }
+void append_repr(Interpreter& in, std::string& out, const Value& value) {
+  ReprWriter(in, out).write(value);
+}
 
 void append_text(Interpreter& in, std::string& out, const Value& value) {
   if (value.is_string()) {
@@ -246,12 +289,23 @@ std::string escape_html(std::string_view text) {
   std::string out;
   for (const char byte : text) {
     switch (byte) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '\'': out += "&#39;"; break;
-      case '"': out += "&#34;"; break;
-      default: out += byte;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += byte;
     }
   }
   return out;

@@ -1,4 +1,5 @@
-// String literal escapes: \n \t ... \ooo \xhh \uhhhh \Uhhhhhhhh \N{name}; an unknown escape stays as it is. See the header.
+// String literal escapes: \n \t ... \ooo \xhh \uhhhh \Uhhhhhhhh \N{name}; an unknown escape stays as it is. See the
+// header.
 #include "chat/jinja/string_literal.hpp"
 
 #include <unicode/uchar.h>
@@ -109,6 +110,8 @@ class Unescaper {
 
 }  // namespace
 
-std::string unescape_literal(std::string_view body, int line) { return Unescaper(body, line).run(); }
+std::string unescape_literal(std::string_view body, int line) {
+  return Unescaper(body, line).run();
+}
 
 }  // namespace minfer::chat::jinja

@@ -1,5 +1,5 @@
-// The escapes of string literals in templates. jinja2 encodes a literal to ASCII with backslash escapes and decodes it with
-// Python's "unicode-escape"; this does the same in one pass.
+// The escapes of string literals in templates. jinja2 encodes a literal to ASCII with backslash escapes and decodes it
+// with Python's "unicode-escape"; this does the same in one pass.
 #pragma once
 
 #include <string>

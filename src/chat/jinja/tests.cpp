@@ -32,22 +32,42 @@ bool plain(const Args& args, const Predicate& predicate) {
   expect_none(args);
   return predicate();
 }
-bool test_defined(In&, const Value& v, const Args& a) { return plain(a, [&] { return !v.is_undefined(); }); }
-bool test_undefined(In&, const Value& v, const Args& a) { return plain(a, [&] { return v.is_undefined(); }); }
-bool test_none(In&, const Value& v, const Args& a) { return plain(a, [&] { return v.is_none(); }); }
-bool test_boolean(In&, const Value& v, const Args& a) { return plain(a, [&] { return v.is(Kind::boolean); }); }
+bool test_defined(In&, const Value& v, const Args& a) {
+  return plain(a, [&] { return !v.is_undefined(); });
+}
+bool test_undefined(In&, const Value& v, const Args& a) {
+  return plain(a, [&] { return v.is_undefined(); });
+}
+bool test_none(In&, const Value& v, const Args& a) {
+  return plain(a, [&] { return v.is_none(); });
+}
+bool test_boolean(In&, const Value& v, const Args& a) {
+  return plain(a, [&] { return v.is(Kind::boolean); });
+}
 bool test_true(In&, const Value& v, const Args& a) {
   return plain(a, [&] { return v.is(Kind::boolean) && v.as_bool(); });
 }
 bool test_false(In&, const Value& v, const Args& a) {
   return plain(a, [&] { return v.is(Kind::boolean) && !v.as_bool(); });
 }
-bool test_integer(In&, const Value& v, const Args& a) { return plain(a, [&] { return v.is(Kind::integer); }); }
-bool test_float(In&, const Value& v, const Args& a) { return plain(a, [&] { return v.is(Kind::floating); }); }
-bool test_number(In&, const Value& v, const Args& a) { return plain(a, [&] { return v.is_number(); }); }
-bool test_string(In&, const Value& v, const Args& a) { return plain(a, [&] { return v.is_string(); }); }
-bool test_mapping(In&, const Value& v, const Args& a) { return plain(a, [&] { return v.is(Kind::dict); }); }
-bool test_escaped(In&, const Value& v, const Args& a) { return plain(a, [&] { return v.is_markup(); }); }
+bool test_integer(In&, const Value& v, const Args& a) {
+  return plain(a, [&] { return v.is(Kind::integer); });
+}
+bool test_float(In&, const Value& v, const Args& a) {
+  return plain(a, [&] { return v.is(Kind::floating); });
+}
+bool test_number(In&, const Value& v, const Args& a) {
+  return plain(a, [&] { return v.is_number(); });
+}
+bool test_string(In&, const Value& v, const Args& a) {
+  return plain(a, [&] { return v.is_string(); });
+}
+bool test_mapping(In&, const Value& v, const Args& a) {
+  return plain(a, [&] { return v.is(Kind::dict); });
+}
+bool test_escaped(In&, const Value& v, const Args& a) {
+  return plain(a, [&] { return v.is_markup(); });
+}
 
 bool test_sequence(In&, const Value& v, const Args& a) {
   return plain(a, [&] {
@@ -81,7 +101,9 @@ bool test_sameas(In&, const Value& v, const Args& a) {
   return shared ? v.object() == other.object() : equal(v, other);
 }
 
-bool test_in(In& in, const Value& v, const Args& a) { return contains(in, bind(a, 1, "seq")[0], v); }
+bool test_in(In& in, const Value& v, const Args& a) {
+  return contains(in, bind(a, 1, "seq")[0], v);
+}
 
 template <Op op>
 bool test_compare(In& in, const Value& v, const Args& a) {

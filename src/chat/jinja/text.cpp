@@ -13,7 +13,9 @@
 namespace minfer::chat::jinja {
 namespace {
 
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u; }
+bool is_continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u;
+}
 
 // The code point that ends at byte `end`, which moves before it.
 char32_t previous_code_point(std::string_view text, size_t& end) {
@@ -23,7 +25,9 @@ char32_t previous_code_point(std::string_view text, size_t& end) {
   return next_code_point(text, begin);
 }
 
-bool in_set(std::u32string_view set, char32_t code) { return set.find(code) != std::u32string_view::npos; }
+bool in_set(std::u32string_view set, char32_t code) {
+  return set.find(code) != std::u32string_view::npos;
+}
 
 bool is_line_break(char32_t code) {
   return (code >= 0x0A && code <= 0x0D) || (code >= 0x1C && code <= 0x1E) || code == 0x85 || code == 0x2028 ||
@@ -35,7 +39,7 @@ std::vector<std::string_view> split_space(std::string_view text, int64_t max_spl
   std::string_view rest = strip(text, std::nullopt, Side::left);
   while (!rest.empty()) {
     if (max_split >= 0 && static_cast<int64_t>(parts.size()) >= max_split) {
-      parts.push_back(strip(rest, std::nullopt, Side::right));
+      parts.push_back(rest);
       return parts;
     }
     size_t end = 0;
@@ -55,7 +59,7 @@ std::vector<std::string_view> split_space_right(std::string_view text, int64_t m
   std::string_view rest = strip(text, std::nullopt, Side::right);
   while (!rest.empty()) {
     if (max_split >= 0 && static_cast<int64_t>(parts.size()) >= max_split) {
-      parts.push_back(strip(rest, std::nullopt, Side::left));
+      parts.push_back(rest);
       break;
     }
     size_t begin = rest.size();

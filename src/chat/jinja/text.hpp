@@ -19,9 +19,9 @@ size_t count_code_points(std::string_view text);
 // The byte offset of code point `index`, or the size where the text is shorter.
 size_t byte_offset(std::string_view text, size_t index);
 
-bool is_space(char32_t code);        // str.isspace, and \s of Python's regular expressions
-bool is_printable(char32_t code);    // str.isprintable
-bool is_word(char32_t code);         // \w of Python's regular expressions
+bool is_space(char32_t code);      // str.isspace, and \s of Python's regular expressions
+bool is_printable(char32_t code);  // str.isprintable
+bool is_word(char32_t code);       // \w of Python's regular expressions
 
 // str.strip and its halves; `chars` empty: whitespace.
 enum class Side { both, left, right };
@@ -29,13 +29,14 @@ std::string_view strip(std::string_view text, std::optional<std::string_view> ch
 
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
-std::string to_title(std::string_view text);       // str.title
-std::string capitalize(std::string_view text);     // str.capitalize
+std::string to_title(std::string_view text);    // str.title
+std::string capitalize(std::string_view text);  // str.capitalize
 std::string swap_case(std::string_view text);
 std::string fold_case(std::string_view text);
 
 // str.split and str.rsplit: `separator` empty means runs of whitespace; max_split below 0: no limit.
-std::vector<std::string_view> split(std::string_view text, std::optional<std::string_view> separator, int64_t max_split);
+std::vector<std::string_view> split(std::string_view text, std::optional<std::string_view> separator,
+                                    int64_t max_split);
 std::vector<std::string_view> split_right(std::string_view text, std::optional<std::string_view> separator,
                                           int64_t max_split);
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
