@@ -7,6 +7,7 @@
 #include <unicode/uchar.h>
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 #include "base/error.hpp"
@@ -20,6 +21,7 @@ constexpr char32_t kFirstMark = 0x300;  // no character before has a combining c
 
 struct Mark {
   uint8_t combining_class;
+  uint32_t order;  // place in the run: marks of one class keep their order
   char32_t character;
 };
 
@@ -61,20 +63,23 @@ std::string sort_mark_runs(std::string_view text) {
   out.reserve(text.size());
   std::vector<Mark> run;
   const auto flush = [&] {
-    std::stable_sort(run.begin(), run.end(),
-                     [](const Mark& a, const Mark& b) { return a.combining_class < b.combining_class; });
+    std::sort(run.begin(), run.end(), [](const Mark& a, const Mark& b) {
+      return std::tie(a.combining_class, a.order) < std::tie(b.combining_class, b.order);
+    });
     for (const Mark& mark : run) append_utf8(out, mark.character);
     run.clear();
+  };
+  const auto add = [&run](char32_t mark) {
+    run.push_back({combining_class(mark), static_cast<uint32_t>(run.size()), mark});
   };
   for (size_t offset = 0; offset < text.size();) {
     const Utf8Step step = utf8_step(text, offset);
     offset += step.size_bytes;
     const std::u32string_view parts = mark_decomposition(step.character);
-    for (const char32_t part : parts) run.push_back({combining_class(part), part});
+    for (const char32_t part : parts) add(part);
     if (!parts.empty()) continue;
-    const uint8_t marks_class = combining_class(step.character);
-    if (marks_class != 0) {
-      run.push_back({marks_class, step.character});
+    if (combining_class(step.character) != 0) {
+      add(step.character);
     } else {
       flush();
       append_utf8(out, step.character);
