@@ -20,6 +20,10 @@ else()
   # clang names std::get_temporary_buffer, which std::stable_sort of libstdc++ 12 uses, as deprecated at every caller.
   target_compile_options(minfer_flags INTERFACE -Wno-deprecated-declarations)
 endif()
+if(MINFER_BUILD_FUZZ)
+  # The rooms under a fuzzer report their coverage to it.
+  target_compile_options(minfer_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 if(MINFER_MOLD)
   target_link_options(minfer_flags INTERFACE -fuse-ld=mold)
 endif()

@@ -51,13 +51,14 @@ enum class WeightRole : uint8_t {
   vector,          // a norm or a bias: becomes f32
 };
 
-// A weight as its file has it: [rows][cols], row-major blocks of `dtype`, mapped. `release` gives the file's pages back
-// once the device holds its own copy.
+// A weight as its file has it: [rows][cols], row-major blocks of `dtype`, mapped. `prefetch` tells the system that it
+// is read next, `release` gives the file's pages back once the device holds its own copy; either may be empty.
 struct WeightSource {
   WeightShape shape;
   tensor::DType dtype;
   WeightRole role;
   std::span<const std::byte> data;
+  std::function<void()> prefetch;
   std::function<void()> release;
 };
 

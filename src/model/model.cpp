@@ -52,13 +52,17 @@ void Model::add_source(const WeightRow& row, const gguf::TensorInfo& tensor) {
          file_.metadata().source(), row.name, shape_text(tensor), row.cols, row.rows);
   }
   shapes_.push_back({row.name, row.rows, row.cols});
-  std::function<void()> release;
+  std::function<void()> prefetch, release;
   if (tensor.map != nullptr) {
+    prefetch = [map = tensor.map, offset = tensor.offset_bytes, bytes = tensor.bytes] {
+      map->will_need(offset, bytes);
+    };
     release = [map = tensor.map, offset = tensor.offset_bytes, bytes = tensor.bytes] { map->drop(offset, bytes); };
   }
   const bool tied = row.role == graph::WeightRole::embedding && file_.find_tensor("output.weight") == nullptr;
   const graph::WeightRole role = tied ? graph::WeightRole::tied_embedding : row.role;
-  sources_.push_back({shapes_.back(), tensor.dtype, role, {tensor.data, tensor.bytes}, std::move(release)});
+  sources_.push_back(
+      {shapes_.back(), tensor.dtype, role, {tensor.data, tensor.bytes}, std::move(prefetch), std::move(release)});
 }
 
 void Model::refuse_unused(std::span<const WeightRow> rows) const {

@@ -13,7 +13,8 @@ MAX_SOURCE_LINES = 500
 MAX_KERNEL_LINES = 800
 MAX_HEADER_LINES = 200
 MAX_TEST_LINES = 600
-MIN_HEADER_COMMENT = 2
+MIN_HEADER_COMMENT = 2  # 1 in a short file, and in x.cpp beside x.hpp, whose comment says the rest
+SHORT_FILE_LINES = 150
 MAX_HEADER_COMMENT = 25
 
 # Words that mark unfinished work, folders and hosts of one machine or one network. Written so as not to match themselves.
@@ -61,7 +62,9 @@ def header_comment(tree: Tree) -> Iterator[Finding]:
     scripts = {p for p in tree.paths if p.startswith("scripts/")} | set(tree.cmake())
     for path in sorted(sources | scripts):
         lines = _leading_comment_lines(path, tree.text(path))
-        least = MIN_HEADER_COMMENT if path in sources else 1
+        has_header = path.endswith(".cpp") and path[:-4] + ".hpp" in tree.paths
+        is_short = tree.text(path).count("\n") <= SHORT_FILE_LINES
+        least = MIN_HEADER_COMMENT if path in sources and not has_header and not is_short else 1
         if lines < least:
             yield Finding(path, 1, "header_comment", f"{lines} lines of opening comment, at least {least}: say what it "
                           "is, why it stands apart, units and limits, owner and threads, source")

@@ -73,7 +73,7 @@ def is_test(path: str) -> bool:
     """True for what is not part of the product: tests/, bench/, fuzz/, and x_test, x_fuzz, x_bench, test_x beside it."""
     stem = os.path.basename(path).rsplit(".", 1)[0]
     return path.startswith(("tests/", "bench/", "fuzz/")) or bool(
-        re.search(r"(^|_)(test|tests|testing|fuzz|bench)(_|$)", stem))
+        re.search(r"^test_|_(test|testing|fuzz|bench|probe)(_|$)", stem))
 
 
 def line_of(text: str, offset: int) -> int:

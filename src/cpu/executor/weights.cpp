@@ -10,8 +10,8 @@
 namespace minfer::cpu {
 namespace {
 
-// Panel rows that one thread packs at a time: small enough to share a matrix out, large enough to stream.
-constexpr int64_t kPackPanels = 8;
+// How many weights ahead of the one being packed the system is asked to read.
+constexpr size_t kPrefetchWeights = 4;
 
 std::string_view layout_name(Layout layout) {
   switch (layout) {
@@ -77,20 +77,6 @@ void load_vector(const graph::WeightSource& source, std::byte* target) {
   info.dequantize(source.data.data(), source.shape.cols / info.block_elements, reinterpret_cast<float*>(target));
 }
 
-void load_panels(ThreadPool& pool, const graph::WeightSource& source, Layout layout, std::byte* target) {
-  const int64_t panel_rows = layout_rows(layout);
-  const int64_t row_bytes = tensor::row_bytes(source.dtype, source.shape.cols);
-  const int64_t bytes = panel_bytes(source.dtype, layout, source.shape.cols);
-  pool.run([&](Worker& worker) {
-    worker.parallel_for(panel_count(layout, source.shape.rows), kPackPanels, [&](int64_t begin, int64_t end) {
-      const int64_t first_row = begin * panel_rows;
-      const int64_t rows = std::min(end * panel_rows, source.shape.rows) - first_row;
-      pack_panels(source.dtype, layout, rows, source.shape.cols, source.data.data() + first_row * row_bytes,
-                  target + begin * bytes);
-    });
-  });
-}
-
 }  // namespace
 
 CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightSource> sources,
@@ -107,21 +93,28 @@ CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightS
   std::byte* at = buffer_.data();
   int64_t done = 0;
   for (size_t i = 0; i < sources.size(); ++i) {
-    const graph::WeightSource& source = sources[i];
-    const graph::WeightShape& shape = source.shape;
-    const int64_t held = held_bytes(holdings[i], shape, source.dtype, source.role);
-    const bool is_vector = source.role == graph::WeightRole::vector;
-    const tensor::DType dtype = is_vector ? tensor::DType::f32 : source.dtype;
-    const std::byte* data = holdings[i].mapped ? source.data.data() : at;
-    matrices_.push_back({dtype, holdings[i].layout, shape.rows, shape.cols, data});
-    if (!holdings[i].mapped) {
-      is_vector ? load_vector(source, at) : load_panels(pool, source, holdings[i].layout, at);
-      if (source.release) source.release();
-      at += held;
+    if (i + kPrefetchWeights < sources.size() && sources[i + kPrefetchWeights].prefetch) {
+      sources[i + kPrefetchWeights].prefetch();
     }
-    done += held;
+    at += load(pool, sources[i], holdings[i].layout, holdings[i].mapped, at);
+    done += held_bytes(holdings[i], sources[i].shape, sources[i].dtype, sources[i].role);
     if (progress) progress(done, bytes_);
   }
+}
+
+int64_t CpuWeights::load(ThreadPool& pool, const graph::WeightSource& source, Layout layout, bool mapped,
+                         std::byte* target) {
+  const bool is_vector = source.role == graph::WeightRole::vector;
+  const tensor::DType dtype = is_vector ? tensor::DType::f32 : source.dtype;
+  matrices_.push_back({dtype, layout, source.shape.rows, source.shape.cols, mapped ? source.data.data() : target});
+  if (mapped) return 0;
+  if (is_vector) {
+    load_vector(source, target);
+  } else {
+    pool.run([&](Worker& worker) { launch_pack(worker, matrices_.back(), source.data.data(), target); });
+  }
+  if (source.release) source.release();
+  return held_bytes({layout, mapped}, source.shape, source.dtype, source.role);
 }
 
 const float* CpuWeights::vector(graph::WeightId id) const {

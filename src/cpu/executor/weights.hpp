@@ -31,6 +31,9 @@ class CpuWeights final : public graph::WeightSet {
   const float* vector(graph::WeightId id) const;
 
  private:
+  // Loads one weight to `target` (or leaves it in the file); returns the bytes taken there.
+  int64_t load(ThreadPool& pool, const graph::WeightSource& source, Layout layout, bool mapped, std::byte* target);
+
   HugeBuffer buffer_;
   std::vector<LinearWeight> matrices_;  // by WeightId; data of vectors: f32 [1][cols]
   int64_t bytes_ = 0;
