@@ -1,7 +1,7 @@
-// Linear kernels against the machine's limits: for each instruction set and type, decode (one column, weights larger than
-// the caches) as a fraction of the read bandwidth measured on the same memory in the same seconds, and prefill (256 columns)
-// as a fraction of the instruction set's 8-bit dot rate (AVX-512: vpdpbusd; AVX2: maddubs summed in 16 bits by fours).
-// Usage: linear_bench [ISA|all] [TYPE|all] [THREADS]. Plain types count against fp32 FMA.
+// Linear kernels against the machine's limits: for each instruction set and type, decode (one column, weights larger
+// than the caches) as a fraction of the read bandwidth measured on the same memory in the same seconds, and prefill
+// (256 columns) as a fraction of the instruction set's 8-bit dot rate (AVX-512: vpdpbusd; AVX2: maddubs summed in 16
+// bits by fours). Usage: linear_bench [ISA|all] [TYPE|all] [THREADS]. Plain types count against fp32 FMA.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -61,9 +61,8 @@ double read_bandwidth(ThreadPool& pool, const HugeBuffer& memory) {
   double best = 0;
   for (const int64_t streams : {1, 4, 8}) {
     const int64_t bytes = static_cast<int64_t>(memory.size_bytes()) / pool.threads() / 4096 * 4096;
-    const double time = best_time(pool, 5, [&](Worker& worker) {
-      sink = read_all(memory.data() + worker.index() * bytes, bytes, streams);
-    });
+    const double time = best_time(
+        pool, 5, [&](Worker& worker) { sink = read_all(memory.data() + worker.index() * bytes, bytes, streams); });
     best = std::max(best, static_cast<double>(bytes * pool.threads()) / time);
   }
   return best;
@@ -175,8 +174,8 @@ void bench_type(Isa isa, const LinearType& type, const HugeBuffer& memory, std::
   const Inputs one = make_inputs(1, kDecodeK);
   for (ThreadPool* pool : pools) {
     const double bandwidth = read_bandwidth(*pool, memory);
-    const double time = time_linear(isa, *pool, one.rows(1, kDecodeK),
-                                    {type.dtype, layout, rows, kDecodeK, memory.data()}, 7);
+    const double time =
+        time_linear(isa, *pool, one.rows(1, kDecodeK), {type.dtype, layout, rows, kDecodeK, memory.data()}, 7);
     const double rate = static_cast<double>(rows * tensor::row_bytes(type.dtype, kDecodeK)) / time;
     std::printf("  decode %dt %5.1f GB/s %3.0f%%", pool->threads(), rate / 1e9, 100 * rate / bandwidth);
   }
@@ -184,8 +183,8 @@ void bench_type(Isa isa, const LinearType& type, const HugeBuffer& memory, std::
   for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1024, 3072}, {3072, 1024}}) {
     fill(type, layout, n, k, memory.data());
     const Inputs x = make_inputs(kPrefillRows, k);
-    const double time = time_linear(isa, *pools.back(), x.rows(kPrefillRows, k),
-                                    {type.dtype, layout, n, k, memory.data()}, 7);
+    const double time =
+        time_linear(isa, *pools.back(), x.rows(kPrefillRows, k), {type.dtype, layout, n, k, memory.data()}, 7);
     const double rate = 2.0 * static_cast<double>(n * k * kPrefillRows) / time;
     std::printf("  prefill %ldx%ld %4.0f GOPS %3.0f%%", static_cast<long>(n), static_cast<long>(k), rate / 1e9,
                 100 * rate / limit);

@@ -14,8 +14,8 @@ namespace {
 
 using tensor::DType;
 
-constexpr int64_t kRawRows = 16;         // rows a chunk for the layout raw
-constexpr int64_t kSweepRows = 32;       // rows a chunk of many columns: whole q8 blocks
+constexpr int64_t kRawRows = 16;            // rows a chunk for the layout raw
+constexpr int64_t kSweepRows = 32;          // rows a chunk of many columns: whole q8 blocks
 constexpr int64_t kSweepBytes = 768 << 10;  // of activations a chunk: most of an L2 cache
 constexpr int64_t kMinSweepColumns = 48;
 constexpr int64_t kMaxSweepColumns = kMaxTileProducts / kSweepRows;

@@ -1,6 +1,7 @@
 // The linear family: out = x w^T, for weights of every type in panels (vector instruction sets) or in rows of the file
-// (scalar). Called by every thread of a section with equal arguments: all tasks of a call share x and one parallel loop, so
-// that q, k and v (or gate and up) cost one barrier. An output's bits do not depend on threads, batch or tasks.
+// (scalar). Called by every thread of a section with equal arguments: all tasks of a call share x and one parallel
+// loop, so that q, k and v (or gate and up) cost one barrier. An output's bits do not depend on threads, batch or
+// tasks.
 //
 // Sums along k run in f32 in a fixed order: for vector sets over blocks of 32 whose inner sums are exact integers (q8
 // activations), for plain types (f32 activations) one chain of fused multiply-adds; scalar keeps 16 partial sums.
@@ -22,9 +23,9 @@ namespace minfer::cpu {
 // A matrix of `rows` outputs by k inputs, packed by pack_panels.
 struct LinearWeight {
   tensor::DType dtype;
-  Layout layout;         // linear_layout(isa, dtype)
+  Layout layout;  // linear_layout(isa, dtype)
   int64_t rows;
-  int64_t k;             // a multiple of the type's block
+  int64_t k;  // a multiple of the type's block
   const std::byte* data;
 };
 

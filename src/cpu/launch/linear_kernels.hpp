@@ -1,7 +1,7 @@
-// What the linear launcher asks of a kernel: plain data, so that a kernel source, compiled for one instruction set, shares
-// no code with the rest of the program. One call computes a tile: a few consecutive panels of one weight times a few rows of
-// activations (the columns of the product). A kernel allocates nothing, throws nothing, and gives each output the same
-// bits whatever the tile around it.
+// What the linear launcher asks of a kernel: plain data, so that a kernel source, compiled for one instruction set,
+// shares no code with the rest of the program. One call computes a tile: a few consecutive panels of one weight times a
+// few rows of activations (the columns of the product). A kernel allocates nothing, throws nothing, and gives each
+// output the same bits whatever the tile around it.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,9 @@ struct LinearTile {
 };
 using LinearTileFn = void (*)(const LinearTile& tile);
 
-// Up to this many columns a vector kernel unpacks weights in registers and reads kStreamPanels panels at once (each an
-// address stream of its own); over it panels are unpacked to a buffer first, for all columns.
+// Up to this many columns a vector kernel unpacks weights in registers, a panel after the other; over it panels are
+// unpacked to a buffer first, for all columns.
 inline constexpr int64_t kStreamColumns = 4;
-inline constexpr int64_t kStreamPanels = 4;
 inline constexpr int64_t kMaxTileProducts = 8192;
 
 // The kernel of a type; nullptr: none. Scalar reads rows as in the file (panels of one row) and f32 activations.

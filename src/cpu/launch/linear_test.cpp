@@ -1,6 +1,6 @@
-// Linear products: every type on every available instruction set against sums in double precision of the decoded weights
-// and the activations that the kernel really read, within a bound that counts roundings; and the same bits whatever the
-// batch, the number of rows, of threads, or of tasks in a call.
+// Linear products: every type on every available instruction set against sums in double precision of the decoded
+// weights and the activations that the kernel really read, within a bound that counts roundings; and the same bits
+// whatever the batch, the number of rows, of threads, or of tasks in a call.
 #include "cpu/launch/linear.hpp"
 
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 namespace minfer::cpu {
 namespace {
 
+using tensor::DType;
 using testing::kLinearTypes;
 using testing::LinearType;
 using testing::Q8Rows;
-using tensor::DType;
 
 constexpr double kEpsilon = 0x1p-24;  // half a unit in the last place, relative
 
@@ -106,8 +106,9 @@ Reference make_reference(const LinearType& type, std::vector<std::byte> source, 
   return reference;
 }
 
-// Roundings along the longest chain: for q8 up to four a block of 32 (two scales, two minima); for f32 one an element, or a
-// sixteenth of them in 16 partial sums; and five in what makes up a term (decoded weight, activation, their scales).
+// Roundings along the longest chain: for q8 up to four a block of 32 (two scales, two minima); for f32 one an element,
+// or a sixteenth of them in 16 partial sums; and five in what makes up a term (decoded weight, activation, their
+// scales).
 double rounding_count(Isa isa, DType dtype, int64_t k) {
   if (isa == Isa::scalar) return static_cast<double>(k) / 16 + 4 + 5;
   return static_cast<double>(linear_reads_q8(isa, dtype) ? k / 32 * 4 : k) + 5;
@@ -215,8 +216,7 @@ TEST(Linear, ExtremesDoNotSaturate) {
             const Inputs x = make_inputs(batch, k, std::vector<float>(static_cast<size_t>(batch * k), sign));
             const Reference reference = make_reference(type, source, n, x);
             const PackedWeight packed = pack(isa, type.dtype, n, k, source.data());
-            expect_close(run(isa, pool, x.first(batch), packed.weight), reference,
-                         rounding_count(isa, type.dtype, k));
+            expect_close(run(isa, pool, x.first(batch), packed.weight), reference, rounding_count(isa, type.dtype, k));
           }
         }
       }
@@ -303,9 +303,9 @@ TEST(Linear, GatedEqualsItsParts) {
         HugeBuffer q8(expected_q8.size_bytes(), "test");
         std::fill_n(q8.data(), q8.size_bytes(), std::byte{0x55});
         pool.run([&](Worker& worker) {
-          launch_linear_gated(isa, worker, x.first(batch),
-                              {activation, gate.weight, up.weight, gate_bias.data(), nullptr, out.data(), n,
-                               q8.data()});
+          launch_linear_gated(
+              isa, worker, x.first(batch),
+              {activation, gate.weight, up.weight, gate_bias.data(), nullptr, out.data(), n, q8.data()});
         });
         ASSERT_EQ(out, expected) << isa_name(isa) << " " << batch;
         for (int64_t c = 0; c < batch; ++c) {

@@ -22,9 +22,9 @@ struct LinearType {
   int min_at;    // of the half m or dmin; -1: none
 };
 inline constexpr LinearType kLinearTypes[] = {
-    {DType::f32, -1, -1},  {DType::f16, -1, -1},  {DType::bf16, -1, -1},  {DType::q4_0, 0, -1},
-    {DType::q4_1, 0, 2},   {DType::q5_0, 0, -1},  {DType::q5_1, 0, 2},    {DType::q8_0, 0, -1},
-    {DType::q2_k, 80, 82}, {DType::q3_k, 108, -1}, {DType::q4_k, 0, 2},   {DType::q5_k, 0, 2},
+    {DType::f32, -1, -1},   {DType::f16, -1, -1},   {DType::bf16, -1, -1},  {DType::q4_0, 0, -1},
+    {DType::q4_1, 0, 2},    {DType::q5_0, 0, -1},   {DType::q5_1, 0, 2},    {DType::q8_0, 0, -1},
+    {DType::q2_k, 80, 82},  {DType::q3_k, 108, -1}, {DType::q4_k, 0, 2},    {DType::q5_k, 0, 2},
     {DType::q6_k, 208, -1}, {DType::iq4_nl, 0, -1}, {DType::iq4_xs, 0, -1}, {DType::mxfp4, -1, -1},
 };
 

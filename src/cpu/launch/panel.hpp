@@ -7,7 +7,8 @@
 // this order, each field as R consecutive values, one a row:
 //   halves   d, then m or dmin, then IQ4_XS's high scale bits   (2 bytes a row each)
 //   bytes    the packed scales, byte by byte as in the file; MXFP4's exponent
-//   words    the quants, 4 bytes a row each: word w of the R rows is one vector. By sub-block of 32 elements, quad i being
+//   words    the quants, 4 bytes a row each: word w of the R rows is one vector. By sub-block of 32 elements, quad i
+//   being
 //            its elements 4 i ... 4 i + 3:
 //     8 bits     8 words: the quads
 //     4 bits     4 words: quad i in the low halves of word i, quad i + 4 in the high ones

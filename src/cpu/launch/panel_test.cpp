@@ -1,5 +1,5 @@
-// Panels: packing is lossless for every type and layout, in parts as in one go, and a row read from a panel is the row of
-// the file.
+// Panels: packing is lossless for every type and layout, in parts as in one go, and a row read from a panel is the row
+// of the file.
 #include "cpu/launch/panel.hpp"
 
 #include <gtest/gtest.h>

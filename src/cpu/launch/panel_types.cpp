@@ -1,5 +1,5 @@
-// The reordering of each quantized type's block, on 32-bit words of 4 consecutive quants. See panel.hpp for the order in
-// a panel; the order in the file is that of the ggml format (ggml-common.h, ggml-quants.c). Oracle: the codecs in
+// The reordering of each quantized type's block, on 32-bit words of 4 consecutive quants. See panel.hpp for the order
+// in a panel; the order in the file is that of the ggml format (ggml-common.h, ggml-quants.c). Oracle: the codecs in
 // tensor/quant (dequantize_panel_row goes back through the file's order).
 #include "cpu/launch/panel_types.hpp"
 
@@ -9,8 +9,8 @@
 namespace minfer::cpu {
 namespace {
 
-constexpr int kQuads = 8;       // words of 4 quants in a sub-block of 32
-constexpr int kSubBlocks = 8;   // sub-blocks in a group of 256
+constexpr int kQuads = 8;      // words of 4 quants in a sub-block of 32
+constexpr int kSubBlocks = 8;  // sub-blocks in a group of 256
 constexpr int kMaxWords = 64;
 constexpr uint32_t kOneBit = 0x01010101;
 constexpr uint32_t kTwoBits = 0x03030303;

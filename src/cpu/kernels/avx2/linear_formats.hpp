@@ -1,11 +1,12 @@
-// How AVX2 reads each quantized type from a panel of 8 rows (see launch/panel.hpp): the float scales of a group, and the
-// quants of a sub-block of 32 as 8 vectors of 8 rows x 4 bytes. Only for the sources in this folder.
+// How AVX2 reads each quantized type from a panel of 8 rows (see launch/panel.hpp): the float scales of a group, and
+// the quants of a sub-block of 32 as 8 vectors of 8 rows x 4 bytes. Only for the sources in this folder.
 //
 // A format has:
 //   kGroupBytes, kBlocks    bytes of a group of the panel, and its sub-blocks of 32
 //   kHalves                 scales a sub-block: 1, or 2 (one for 16 elements)
 //   kMins                   whether a minimum goes with each scale: w = scale * q - min
-//   kSign                   plain: quants unsigned from 0; offset: in int8 with their offset taken off, small; wide: the
+//   kSign                   plain: quants unsigned from 0; offset: in int8 with their offset taken off, small; wide:
+//   the
 //                           whole of int8
 //   kDepth                  how many quads may be summed in 16 bits: two products each, of quants and q8 activations
 //                           (up to 127; 255 for `offset`, which reads them as x + 128)
@@ -28,11 +29,15 @@ struct alignas(32) Quads {
   __m256i q[8];
 };
 
-MINFER_INLINE __m256i load(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+MINFER_INLINE __m256i load(const uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
 MINFER_INLINE __m256 load_halves(const uint8_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-MINFER_INLINE __m256i bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+MINFER_INLINE __m256i bytes(int value) {
+  return _mm256_set1_epi8(static_cast<char>(value));
+}
 // Bits of v moved left (or right) by a constant, then masked to whole bytes.
 template <int kShift>
 MINFER_INLINE __m256i moved(__m256i v) {
@@ -41,7 +46,9 @@ MINFER_INLINE __m256i moved(__m256i v) {
   return v;
 }
 template <int kShift>
-MINFER_INLINE __m256i field(__m256i v, __m256i mask) { return _mm256_and_si256(moved<kShift>(v), mask); }
+MINFER_INLINE __m256i field(__m256i v, __m256i mask) {
+  return _mm256_and_si256(moved<kShift>(v), mask);
+}
 // a | (moved v & mask)
 template <int kShift>
 MINFER_INLINE __m256i with_field(__m256i a, __m256i v, __m256i mask) {
@@ -247,8 +254,8 @@ struct Q3_K {
     const __m256i b = load(g + 48);
     const __m256i t = load(g + 80);
     const __m256i s[4] = {with_field<4>(_mm256_and_si256(a, low), t, top),
-                          with_field<2>(_mm256_and_si256(b, low), t, top),
-                          with_field<0>(field<-4>(a, low), t, top), with_field<-2>(field<-4>(b, low), t, top)};
+                          with_field<2>(_mm256_and_si256(b, low), t, top), with_field<0>(field<-4>(a, low), t, top),
+                          with_field<-2>(field<-4>(b, low), t, top)};
     for (int i = 0; i < 4; ++i) {
       store_scaled<true>(_mm256_sub_epi8(s[i], offset), d, scales + 4 * i * stride, stride);
     }
@@ -333,10 +340,8 @@ struct IQ4_XS {
       const __m256i low = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(g + 32 + 8 * (i / 2))));
       const __m256i low4 =
           _mm256_and_si256(_mm256_srlv_epi32(low, _mm256_set1_epi32(4 * (i % 2))), _mm256_set1_epi32(0x0F));
-      const __m256i top2 =
-          _mm256_and_si256(_mm256_srlv_epi32(top, _mm256_set1_epi32(2 * i)), _mm256_set1_epi32(0x03));
-      const __m256i scale =
-          _mm256_sub_epi32(_mm256_or_si256(low4, _mm256_slli_epi32(top2, 4)), _mm256_set1_epi32(32));
+      const __m256i top2 = _mm256_and_si256(_mm256_srlv_epi32(top, _mm256_set1_epi32(2 * i)), _mm256_set1_epi32(0x03));
+      const __m256i scale = _mm256_sub_epi32(_mm256_or_si256(low4, _mm256_slli_epi32(top2, 4)), _mm256_set1_epi32(32));
       _mm256_store_ps(scales + i * stride, _mm256_mul_ps(_mm256_cvtepi32_ps(scale), d));
     }
   }

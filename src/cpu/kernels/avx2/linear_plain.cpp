@@ -10,13 +10,16 @@ namespace minfer::cpu::avx2 {
 namespace {
 
 constexpr int kLanes = 8;
+constexpr int kStreamPanels = 4;  // sums in registers, enough to hide the latency of an addition
 constexpr int kSweepPanels = 2;
-constexpr int kSweepColumns = 6;  // 12 of 16 registers hold sums
+constexpr int kSweepColumns = 6;        // 12 of 16 registers hold sums
 constexpr int64_t kTileElements = 256;  // unpacked at once: 16 KB
 
 struct F32 {
   static constexpr int64_t kBytes = 4;
-  [[gnu::always_inline]] static inline __m256 load(const std::byte* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
+  [[gnu::always_inline]] static inline __m256 load(const std::byte* p) {
+    return _mm256_loadu_ps(reinterpret_cast<const float*>(p));
+  }
 };
 struct F16 {
   static constexpr int64_t kBytes = 2;

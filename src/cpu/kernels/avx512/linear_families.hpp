@@ -1,5 +1,5 @@
-// The sources that the AVX-512 linear kernels are spread over, to compile in parallel. Each returns nullptr for types of
-// the others.
+// The sources that the AVX-512 linear kernels are spread over, to compile in parallel. Each returns nullptr for types
+// of the others.
 #pragma once
 
 #include "cpu/launch/linear_kernels.hpp"

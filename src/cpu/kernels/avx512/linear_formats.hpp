@@ -1,5 +1,5 @@
-// How AVX-512 reads each quantized type from a panel of 16 rows (see launch/panel.hpp): the float scales of a group, and
-// the quants of a sub-block of 32 as 8 vectors of 16 rows x 4 bytes. Only for the sources in this folder.
+// How AVX-512 reads each quantized type from a panel of 16 rows (see launch/panel.hpp): the float scales of a group,
+// and the quants of a sub-block of 32 as 8 vectors of 16 rows x 4 bytes. Only for the sources in this folder.
 //
 // A format has:
 //   kGroupBytes, kBlocks    bytes of a group of the panel, and its sub-blocks of 32
@@ -23,11 +23,15 @@ struct alignas(64) Quads {
   __m512i q[8];
 };
 
-MINFER_INLINE __m512i load(const uint8_t* p) { return _mm512_loadu_si512(p); }
+MINFER_INLINE __m512i load(const uint8_t* p) {
+  return _mm512_loadu_si512(p);
+}
 MINFER_INLINE __m512 load_halves(const uint8_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
-MINFER_INLINE __m512i bytes(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
+MINFER_INLINE __m512i bytes(int value) {
+  return _mm512_set1_epi8(static_cast<char>(value));
+}
 // Bits of v moved left (or right) by a constant, then masked to whole bytes.
 template <int kShift>
 MINFER_INLINE __m512i moved(__m512i v) {
@@ -36,7 +40,9 @@ MINFER_INLINE __m512i moved(__m512i v) {
   return v;
 }
 template <int kShift>
-MINFER_INLINE __m512i field(__m512i v, __m512i mask) { return _mm512_and_si512(moved<kShift>(v), mask); }
+MINFER_INLINE __m512i field(__m512i v, __m512i mask) {
+  return _mm512_and_si512(moved<kShift>(v), mask);
+}
 // a | (moved v & mask)
 template <int kShift>
 MINFER_INLINE __m512i with_field(__m512i a, __m512i v, __m512i mask) {
@@ -92,8 +98,8 @@ MINFER_INLINE void clear(Quads& w) {
 // Four vectors of 16 signed or unsigned bytes in `v`, times `factor`, as floats.
 template <bool kSignedBytes>
 MINFER_INLINE void store_scaled(__m512i v, __m512 factor, float* out, int64_t stride) {
-  const __m128i parts[4] = {_mm512_castsi512_si128(v), _mm512_extracti32x4_epi32(v, 1),
-                            _mm512_extracti32x4_epi32(v, 2), _mm512_extracti32x4_epi32(v, 3)};
+  const __m128i parts[4] = {_mm512_castsi512_si128(v), _mm512_extracti32x4_epi32(v, 1), _mm512_extracti32x4_epi32(v, 2),
+                            _mm512_extracti32x4_epi32(v, 3)};
   for (int i = 0; i < 4; ++i) {
     const __m512i wide = kSignedBytes ? _mm512_cvtepi8_epi32(parts[i]) : _mm512_cvtepu8_epi32(parts[i]);
     _mm512_store_ps(out + i * stride, _mm512_mul_ps(_mm512_cvtepi32_ps(wide), factor));
@@ -223,8 +229,8 @@ struct Q3_K {
     const __m512i b = load(g + 96);
     const __m512i t = load(g + 160);
     const __m512i s[4] = {with_field<4>(_mm512_and_si512(a, low), t, top),
-                          with_field<2>(_mm512_and_si512(b, low), t, top),
-                          with_field<0>(field<-4>(a, low), t, top), with_field<-2>(field<-4>(b, low), t, top)};
+                          with_field<2>(_mm512_and_si512(b, low), t, top), with_field<0>(field<-4>(a, low), t, top),
+                          with_field<-2>(field<-4>(b, low), t, top)};
     for (int i = 0; i < 4; ++i) {
       store_scaled<true>(_mm512_sub_epi8(s[i], offset), d, scales + 4 * i * stride, stride);
     }
@@ -298,13 +304,12 @@ struct IQ4_XS {
     const __m512 d = load_halves(g);
     const __m512i top = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(g + 32)));
     for (int i = 0; i < 8; ++i) {
-      const __m512i low = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(g + 64 + 16 * (i / 2))));
+      const __m512i low =
+          _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(g + 64 + 16 * (i / 2))));
       const __m512i low4 =
           _mm512_and_si512(_mm512_srlv_epi32(low, _mm512_set1_epi32(4 * (i % 2))), _mm512_set1_epi32(0x0F));
-      const __m512i top2 =
-          _mm512_and_si512(_mm512_srlv_epi32(top, _mm512_set1_epi32(2 * i)), _mm512_set1_epi32(0x03));
-      const __m512i scale =
-          _mm512_sub_epi32(_mm512_or_si512(low4, _mm512_slli_epi32(top2, 4)), _mm512_set1_epi32(32));
+      const __m512i top2 = _mm512_and_si512(_mm512_srlv_epi32(top, _mm512_set1_epi32(2 * i)), _mm512_set1_epi32(0x03));
+      const __m512i scale = _mm512_sub_epi32(_mm512_or_si512(low4, _mm512_slli_epi32(top2, 4)), _mm512_set1_epi32(32));
       _mm512_store_ps(scales + i * stride, _mm512_mul_ps(_mm512_cvtepi32_ps(scale), d));
     }
   }

@@ -6,9 +6,9 @@
 //   p += float(i) * (scale_w * scale_x)                      two scales: p += (float(i0) s0 + float(i1) s1) * scale_x
 //   p -= min_w * sum_x                                       types with minima
 // and nothing else, in `stream` as in `sweep`: so its bits depend on nothing around it.
-// vpdpbusd takes one unsigned side. Types without an offset are unsigned themselves; for the others the activations are,
-// as x + 128 (an exclusive or that costs nothing, as part of the broadcast), and 128 times the sum of the quants is
-// taken off by the integer start value.
+// vpdpbusd takes one unsigned side. Types without an offset are unsigned themselves; for the others the activations
+// are, as x + 128 (an exclusive or that costs nothing, as part of the broadcast), and 128 times the sum of the quants
+// is taken off by the integer start value.
 #pragma once
 
 #include <immintrin.h>
@@ -24,9 +24,9 @@ namespace minfer::cpu::avx512 {
 namespace {
 
 constexpr int kLanes = 16;
-constexpr int64_t kBlock = 32;       // elements
-constexpr int kQuads = 8;            // a block
-constexpr int kTileBlocks = 8;       // blocks unpacked at once
+constexpr int64_t kBlock = 32;  // elements
+constexpr int kQuads = 8;       // a block
+constexpr int kTileBlocks = 8;  // blocks unpacked at once
 constexpr int kSweepPanels = 2;
 
 // Where a row of activations has its parts, in bytes.
@@ -39,7 +39,9 @@ MINFER_INLINE RowLayout row_layout(int64_t k) {
   return {scales, scales + k / kBlock * 4};
 }
 
-MINFER_INLINE __m512 broadcast(const std::byte* p) { return _mm512_set1_ps(*reinterpret_cast<const float*>(p)); }
+MINFER_INLINE __m512 broadcast(const std::byte* p) {
+  return _mm512_set1_ps(*reinterpret_cast<const float*>(p));
+}
 
 template <bool kSigned>
 MINFER_INLINE __m512i activations(const std::byte* p) {
@@ -97,15 +99,14 @@ MINFER_INLINE __m512 fold(__m512 product, const __m512i* integers, const float* 
   return product;
 }
 
-// Few columns: up to kStreamPanels panels at once, weights unpacked in registers.
+// Few columns: one panel, weights unpacked in registers. A thread reads one stream of addresses: reading groups of four
+// panels in turns halves the rate on Zen 4, whose prefetcher then starts anew with each group.
 template <class F, int kColumns>
-void stream(const LinearTile& tile, int64_t panels, int64_t products_stride) {
+void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t out_stride) {
   const RowLayout layout = row_layout(tile.k);
   const int64_t groups = tile.k / (kBlock * F::kBlocks);
-  __m512 products[kStreamPanels][kColumns];
-  for (auto& panel : products) {
-    for (__m512& p : panel) p = _mm512_setzero_ps();
-  }
+  __m512 products[kColumns];
+  for (__m512& product : products) product = _mm512_setzero_ps();
   for (int64_t g = 0; g < groups; ++g) {
     const std::byte* x = tile.x + g * F::kBlocks * kBlock;
     const std::byte* xs = tile.x + layout.scales + g * F::kBlocks * 4;
@@ -114,45 +115,38 @@ void stream(const LinearTile& tile, int64_t panels, int64_t products_stride) {
     if constexpr (F::kMins && F::kHalves == 2) {
       for (int c = 0; c < kColumns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
     }
-    for (int64_t p = 0; p < panels; ++p) {
-      const auto* group =
-          reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride + g * F::kGroupBytes;
-      constexpr int kScales = F::kBlocks * F::kHalves;
-      alignas(64) float scales[kScales * kLanes];
-      alignas(64) float mins[kScales * kLanes];
-      F::scales(group, scales, mins, kLanes);
-      for (int b = 0; b < F::kBlocks; ++b) {
-        Quads w;
-        F::quads(group, b, w);
-        constexpr int kPart = kQuads / F::kHalves;
-        __m512i start[F::kHalves];
+    const auto* group = reinterpret_cast<const uint8_t*>(panel) + g * F::kGroupBytes;
+    constexpr int kScales = F::kBlocks * F::kHalves;
+    alignas(64) float scales[kScales * kLanes];
+    alignas(64) float mins[kScales * kLanes];
+    F::scales(group, scales, mins, kLanes);
+    for (int b = 0; b < F::kBlocks; ++b) {
+      Quads w;
+      F::quads(group, b, w);
+      constexpr int kPart = kQuads / F::kHalves;
+      __m512i start[F::kHalves];
+      for (int h = 0; h < F::kHalves; ++h) {
+        start[h] = F::kSigned ? start_value(w.q + h * kPart, kPart) : _mm512_setzero_si512();
+      }
+      for (int c = 0; c < kColumns; ++c) {
+        const int64_t row = c * tile.x_stride;
+        __m512i integers[F::kHalves];
         for (int h = 0; h < F::kHalves; ++h) {
-          start[h] = F::kSigned ? start_value(w.q + h * kPart, kPart) : _mm512_setzero_si512();
-        }
-        for (int c = 0; c < kColumns; ++c) {
-          const int64_t row = c * tile.x_stride;
-          __m512i integers[F::kHalves];
-          for (int h = 0; h < F::kHalves; ++h) {
-            __m512i sum = start[h];
-            for (int q = 0; q < kPart; ++q) {
-              sum = dot<F::kSigned>(sum, w.q[h * kPart + q],
-                                    activations<F::kSigned>(x + row + b * kBlock + 4 * (h * kPart + q)));
-            }
-            integers[h] = sum;
+          __m512i sum = start[h];
+          for (int q = 0; q < kPart; ++q) {
+            sum = dot<F::kSigned>(sum, w.q[h * kPart + q],
+                                  activations<F::kSigned>(x + row + b * kBlock + 4 * (h * kPart + q)));
           }
-          const std::byte* sums = xm + row + 4 * b;
-          if constexpr (F::kHalves == 2) sums = reinterpret_cast<const std::byte*>(halves[c] + 2 * b);
-          products[p][c] = fold<F>(products[p][c], integers, scales + b * F::kHalves * kLanes,
-                                   mins + b * F::kHalves * kLanes, kLanes, broadcast(xs + row + 4 * b), sums);
+          integers[h] = sum;
         }
+        const std::byte* sums = xm + row + 4 * b;
+        if constexpr (F::kHalves == 2) sums = reinterpret_cast<const std::byte*>(halves[c] + 2 * b);
+        products[c] = fold<F>(products[c], integers, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes,
+                              kLanes, broadcast(xs + row + 4 * b), sums);
       }
     }
   }
-  for (int64_t p = 0; p < panels; ++p) {
-    for (int c = 0; c < kColumns; ++c) {
-      _mm512_store_ps(tile.products + c * products_stride + p * kLanes, products[p][c]);
-    }
-  }
+  for (int c = 0; c < kColumns; ++c) _mm512_store_ps(out + c * out_stride, products[c]);
 }
 
 // kTileBlocks blocks of kPanels panels, unpacked.
@@ -191,8 +185,7 @@ MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t b
 // floats apart); x, xs and xm are at the first block's quants, scales and sums of the first row.
 template <class F, int kPanels, int kColumns>
 [[gnu::noinline]] void sweep(const Unpacked<kPanels>& w, int64_t blocks, const std::byte* x, const std::byte* xs,
-                             const std::byte* xm, int64_t x_stride, float* products,
-                             int64_t products_stride) {
+                             const std::byte* xm, int64_t x_stride, float* products, int64_t products_stride) {
   constexpr int kPart = kQuads / F::kHalves;
   __m512 sums[kColumns][kPanels];
   for (int c = 0; c < kColumns; ++c) {
@@ -207,8 +200,7 @@ template <class F, int kPanels, int kColumns>
     for (int h = 0; h < F::kHalves; ++h) {
       for (int c = 0; c < kColumns; ++c) {
         for (int p = 0; p < kPanels; ++p) {
-          integers[c][p][h] =
-              F::kSigned ? _mm512_load_si512(w.starts[b * F::kHalves + h][p]) : _mm512_setzero_si512();
+          integers[c][p][h] = F::kSigned ? _mm512_load_si512(w.starts[b * F::kHalves + h][p]) : _mm512_setzero_si512();
         }
       }
 #pragma GCC unroll 8
@@ -247,7 +239,8 @@ MINFER_INLINE void sweep_rest(int64_t columns, const Unpacked<kPanels>& w, int64
                               const std::byte* xs, const std::byte* xm, int64_t x_stride, float* products,
                               int64_t products_stride) {
   if constexpr (kColumns > 0) {
-    if (columns == kColumns) return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
+    if (columns == kColumns)
+      return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
     sweep_rest<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products, products_stride);
   }
 }
@@ -296,12 +289,10 @@ void sweep_all(LinearTile tile) {
 }
 
 template <class F, int kColumns>
-void stream_all(LinearTile tile) {
-  const int64_t products_stride = tile.panels_count * kLanes;
-  for (int64_t left = tile.panels_count; left > 0; left -= kStreamPanels) {
-    stream<F, kColumns>(tile, left < kStreamPanels ? left : kStreamPanels, products_stride);
-    tile.panels += kStreamPanels * tile.panel_stride;
-    tile.products += kStreamPanels * kLanes;
+void stream_all(const LinearTile& tile) {
+  for (int64_t p = 0; p < tile.panels_count; ++p) {
+    stream<F, kColumns>(tile, tile.panels + p * tile.panel_stride, tile.products + p * kLanes,
+                        tile.panels_count * kLanes);
   }
 }
 
