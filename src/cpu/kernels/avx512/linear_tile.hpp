@@ -234,14 +234,21 @@ template <class F, int kPanels, int kColumns>
 template <class F>
 constexpr int kSweepColumns = F::kHalves == 1 ? 6 : 4;
 
+// Columns of the next sweep, of `left`: full sweeps, the last two of equal size.
+MINFER_INLINE int64_t next_columns(int64_t left, int64_t step) {
+  if (left <= step) return left;
+  return left < 2 * step ? (left + 1) / 2 : step;
+}
+
 template <class F, int kPanels, int kColumns>
-MINFER_INLINE void sweep_rest(int64_t columns, const Unpacked<kPanels>& w, int64_t blocks, const std::byte* x,
-                              const std::byte* xs, const std::byte* xm, int64_t x_stride, float* products,
-                              int64_t products_stride) {
+MINFER_INLINE void sweep_columns(int64_t columns, const Unpacked<kPanels>& w, int64_t blocks, const std::byte* x,
+                                 const std::byte* xs, const std::byte* xm, int64_t x_stride, float* products,
+                                 int64_t products_stride) {
   if constexpr (kColumns > 0) {
-    if (columns == kColumns)
+    if (columns == kColumns) {
       return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
-    sweep_rest<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products, products_stride);
+    }
+    sweep_columns<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products, products_stride);
   }
 }
 
@@ -251,7 +258,6 @@ void sweep_panels(const LinearTile& tile) {
   const RowLayout layout = row_layout(tile.k);
   const int64_t blocks = tile.k / kBlock;
   const int64_t products_stride = tile.panels_count * kLanes;
-  constexpr int64_t kStep = kSweepColumns<F>;
   for (int64_t c = 0; c < tile.columns; ++c) {
     for (int p = 0; p < kPanels; ++p) {
       _mm512_store_ps(tile.products + c * products_stride + p * kLanes, _mm512_setzero_ps());
@@ -261,18 +267,13 @@ void sweep_panels(const LinearTile& tile) {
   for (int64_t first = 0; first < blocks; first += kTileBlocks) {
     const int64_t count = blocks - first < kTileBlocks ? blocks - first : kTileBlocks;
     unpack<F, kPanels>(tile, first, count, w);
-    for (int64_t c = 0; c < tile.columns; c += kStep) {
+    for (int64_t c = 0; c < tile.columns;) {
+      const int64_t columns = next_columns(tile.columns - c, kSweepColumns<F>);
       const std::byte* row = tile.x + c * tile.x_stride;
-      const std::byte* x = row + first * kBlock;
-      const std::byte* xs = row + layout.scales + first * 4;
-      const std::byte* xm = row + layout.sums + first * 4;
-      float* products = tile.products + c * products_stride;
-      if (tile.columns - c >= kStep) {
-        sweep<F, kPanels, kStep>(w, count, x, xs, xm, tile.x_stride, products, products_stride);
-      } else {
-        sweep_rest<F, kPanels, kStep - 1>(tile.columns - c, w, count, x, xs, xm, tile.x_stride, products,
-                                          products_stride);
-      }
+      sweep_columns<F, kPanels, kSweepColumns<F>>(columns, w, count, row + first * kBlock,
+                                                  row + layout.scales + first * 4, row + layout.sums + first * 4,
+                                                  tile.x_stride, tile.products + c * products_stride, products_stride);
+      c += columns;
     }
   }
 }
