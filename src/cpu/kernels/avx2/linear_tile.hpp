@@ -21,8 +21,6 @@
 #include "cpu/kernels/avx2/linear_formats.hpp"
 #include "cpu/launch/linear_kernels.hpp"
 
-#define MINFER_INLINE [[gnu::always_inline]] static inline
-
 namespace minfer::cpu::avx2 {
 namespace {
 
@@ -41,49 +39,49 @@ struct RowLayout {
   int64_t scales;
   int64_t sums;
 };
-MINFER_INLINE RowLayout row_layout(int64_t k) {
+[[gnu::always_inline]] inline RowLayout row_layout(int64_t k) {
   const int64_t scales = (k + 63) / 64 * 64;
   return {scales, scales + k / kBlock * 4};
 }
 
-MINFER_INLINE __m256 broadcast(const std::byte* p) {
+[[gnu::always_inline]] inline __m256 broadcast(const std::byte* p) {
   return _mm256_broadcast_ss(reinterpret_cast<const float*>(p));
 }
 
 template <Sign kSign>
-MINFER_INLINE __m256i activations(const std::byte* p) {
+[[gnu::always_inline]] inline __m256i activations(const std::byte* p) {
   const __m256i v = _mm256_set1_epi32(*reinterpret_cast<const int32_t*>(p));
   return kSign == Sign::offset ? _mm256_xor_si256(v, _mm256_set1_epi8(-128)) : v;
 }
 
 // Products of one quad in 16 bits.
 template <Sign kSign>
-MINFER_INLINE __m256i multiply(__m256i w, __m256i x) {
+[[gnu::always_inline]] inline __m256i multiply(__m256i w, __m256i x) {
   if constexpr (kSign == Sign::plain) return _mm256_maddubs_epi16(w, x);
   if constexpr (kSign == Sign::offset) return _mm256_maddubs_epi16(x, w);
   return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
 }
 
 // The sum, formed at once: compilers would reorder a chain of additions, keep all its terms and spill them.
-MINFER_INLINE __m256i add_words(__m256i a, __m256i b) {
+[[gnu::always_inline]] inline __m256i add_words(__m256i a, __m256i b) {
   __m256i sum = _mm256_add_epi16(a, b);
   asm("" : "+x"(sum));
   return sum;
 }
 
-MINFER_INLINE __m256i add_integers(__m256i a, __m256i b) {
+[[gnu::always_inline]] inline __m256i add_integers(__m256i a, __m256i b) {
   __m256i sum = _mm256_add_epi32(a, b);
   asm("" : "+x"(sum));
   return sum;
 }
 
-MINFER_INLINE __m256i widen(__m256i sums) {
+[[gnu::always_inline]] inline __m256i widen(__m256i sums) {
   return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
 }
 
 // -128 times the sum of the quants of kCount quads: the integer start value of `offset` formats.
 template <class F, int kCount>
-MINFER_INLINE __m256i start_value(const __m256i* quads) {
+[[gnu::always_inline]] inline __m256i start_value(const __m256i* quads) {
   __m256i sum = _mm256_setzero_si256();
   for (int part = 0; part < kCount; part += F::kDepth) {
     __m256i words = _mm256_maddubs_epi16(_mm256_set1_epi8(-128), quads[part]);
@@ -96,7 +94,7 @@ MINFER_INLINE __m256i start_value(const __m256i* quads) {
 }
 
 // Scaled sums of the 16 halves of 8 blocks of one row: scale of the block times the exact integer sum.
-MINFER_INLINE void half_sums(const std::byte* quants, const std::byte* scales, float* out) {
+[[gnu::always_inline]] inline void half_sums(const std::byte* quants, const std::byte* scales, float* out) {
   const __m256i ones = _mm256_set1_epi8(1);
   for (int i = 0; i < 2; ++i) {
     __m256i v[4];
@@ -119,8 +117,8 @@ MINFER_INLINE void half_sums(const std::byte* quants, const std::byte* scales, f
 
 // Adds one block to an output's product. `sums`: of the block (kHalves 1) or of its halves.
 template <class F>
-MINFER_INLINE __m256 fold(__m256 product, const __m256i* integers, const float* scales, const float* mins,
-                          int64_t stride, __m256 scale_x, const std::byte* sums) {
+[[gnu::always_inline]] inline __m256 fold(__m256 product, const __m256i* integers, const float* scales,
+                                          const float* mins, int64_t stride, __m256 scale_x, const std::byte* sums) {
   if constexpr (F::kHalves == 1) {
     const __m256 scale = _mm256_mul_ps(_mm256_load_ps(scales), scale_x);
     product = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[0]), scale, product);
@@ -204,22 +202,23 @@ struct alignas(64) Unpacked {
 };
 
 // The bytes 0 and 2, or 1 and 3, of each 4, widened.
-MINFER_INLINE __m256i even_bytes(__m256i v) {
+[[gnu::always_inline]] inline __m256i even_bytes(__m256i v) {
   return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
 }
-MINFER_INLINE __m256i odd_bytes(__m256i v) {
+[[gnu::always_inline]] inline __m256i odd_bytes(__m256i v) {
   return _mm256_srai_epi16(v, 8);
 }
 
-MINFER_INLINE void store(void* p, __m256i v) {
+[[gnu::always_inline]] inline void store(void* p, __m256i v) {
   _mm256_store_si256(static_cast<__m256i*>(p), v);
 }
-MINFER_INLINE __m256i load_aligned(const void* p) {
+[[gnu::always_inline]] inline __m256i load_aligned(const void* p) {
   return _mm256_load_si256(static_cast<const __m256i*>(p));
 }
 
 template <class F, int kPanels>
-MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks, Unpacked<F, kPanels>& out) {
+[[gnu::always_inline]] inline void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks,
+                                          Unpacked<F, kPanels>& out) {
   constexpr int kPart = kQuads / F::kHalves;
   for (int64_t at = 0; at < blocks; at += F::kBlocks) {
     for (int p = 0; p < kPanels; ++p) {
@@ -253,7 +252,7 @@ struct alignas(32) WideActivations {
   std::byte parts[2][kTileBlocks * kBlock];
 };
 
-MINFER_INLINE void widen_activations(const std::byte* x, int64_t blocks, WideActivations& out) {
+[[gnu::always_inline]] inline void widen_activations(const std::byte* x, int64_t blocks, WideActivations& out) {
   for (int64_t b = 0; b < blocks; ++b) {
     const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + b * kBlock));
     store(out.parts[0] + b * kBlock, even_bytes(v));
@@ -263,8 +262,8 @@ MINFER_INLINE void widen_activations(const std::byte* x, int64_t blocks, WideAct
 
 // The integer sums of one block of a `wide` format.
 template <class F, int kPanels, int kColumns>
-MINFER_INLINE void block_sums_wide(const Unpacked<F, kPanels>& w, int64_t block, const WideActivations* x,
-                                   __m256i (&integers)[kColumns][kPanels]) {
+[[gnu::always_inline]] inline void block_sums_wide(const Unpacked<F, kPanels>& w, int64_t block,
+                                                   const WideActivations* x, __m256i (&integers)[kColumns][kPanels]) {
   for (int c = 0; c < kColumns; ++c) {
     for (int p = 0; p < kPanels; ++p) integers[c][p] = _mm256_setzero_si256();
   }
@@ -287,8 +286,9 @@ MINFER_INLINE void block_sums_wide(const Unpacked<F, kPanels>& w, int64_t block,
 // kDepth quads from `part`, added in 16 bits and widened: few quads, so they stay in registers for all columns and
 // their sums do not.
 template <class F, int kPanels, int kColumns>
-MINFER_INLINE void add_shallow(const Unpacked<F, kPanels>& w, int64_t block, int part, const std::byte* x,
-                               int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
+[[gnu::always_inline]] inline void add_shallow(const Unpacked<F, kPanels>& w, int64_t block, int part,
+                                               const std::byte* x, int64_t x_stride,
+                                               __m256i (&integers)[kColumns][kPanels]) {
   __m256i quads[F::kDepth][kPanels];
   for (int q = 0; q < F::kDepth; ++q) {
     for (int p = 0; p < kPanels; ++p) quads[q][p] = load_aligned(w.quads[block][part + q][0][p]);
@@ -309,8 +309,8 @@ MINFER_INLINE void add_shallow(const Unpacked<F, kPanels>& w, int64_t block, int
 
 // The same with more quads: their sums stay in registers.
 template <class F, int kPanels, int kColumns>
-MINFER_INLINE void add_deep(const Unpacked<F, kPanels>& w, int64_t block, int part, const std::byte* x,
-                            int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
+[[gnu::always_inline]] inline void add_deep(const Unpacked<F, kPanels>& w, int64_t block, int part, const std::byte* x,
+                                            int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
   __m256i words[kColumns][kPanels];
 #pragma GCC unroll 8
   for (int q = part; q < part + F::kDepth; ++q) {
@@ -332,8 +332,9 @@ MINFER_INLINE void add_deep(const Unpacked<F, kPanels>& w, int64_t block, int pa
 
 // The integer sums of one block or half block, from quad `first`, for kPanels panels and kColumns columns.
 template <class F, int kPanels, int kColumns>
-MINFER_INLINE void block_sums(const Unpacked<F, kPanels>& w, int64_t block, int64_t slot, int first, const std::byte* x,
-                              int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
+[[gnu::always_inline]] inline void block_sums(const Unpacked<F, kPanels>& w, int64_t block, int64_t slot, int first,
+                                              const std::byte* x, int64_t x_stride,
+                                              __m256i (&integers)[kColumns][kPanels]) {
   for (int c = 0; c < kColumns; ++c) {
     for (int p = 0; p < kPanels; ++p) {
       integers[c][p] = F::kSign == Sign::offset ? load_aligned(w.starts[slot][p]) : _mm256_setzero_si256();
@@ -390,15 +391,15 @@ template <class F, int kPanels, int kColumns>
 }
 
 // Columns of the next sweep, of `left`: full sweeps, the last two of equal size.
-MINFER_INLINE int64_t next_columns(int64_t left, int64_t step) {
+[[gnu::always_inline]] inline int64_t next_columns(int64_t left, int64_t step) {
   if (left <= step) return left;
   return left < 2 * step ? (left + 1) / 2 : step;
 }
 
 template <class F, int kPanels, int kColumns>
-MINFER_INLINE void sweep_columns(int64_t columns, const Unpacked<F, kPanels>& w, int64_t blocks, const std::byte* x,
-                                 const std::byte* xs, const std::byte* xm, int64_t x_stride, float* products,
-                                 int64_t products_stride) {
+[[gnu::always_inline]] inline void sweep_columns(int64_t columns, const Unpacked<F, kPanels>& w, int64_t blocks,
+                                                 const std::byte* x, const std::byte* xs, const std::byte* xm,
+                                                 int64_t x_stride, float* products, int64_t products_stride) {
   if constexpr (kColumns > 0) {
     if (columns == kColumns) {
       return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
@@ -470,5 +471,3 @@ void linear_tile_of(const LinearTile& tile) {
 
 }  // namespace
 }  // namespace minfer::cpu::avx2
-
-#undef MINFER_INLINE

@@ -18,8 +18,6 @@
 #include "cpu/kernels/avx512/linear_formats.hpp"
 #include "cpu/launch/linear_kernels.hpp"
 
-#define MINFER_INLINE [[gnu::always_inline]] static inline
-
 namespace minfer::cpu::avx512 {
 namespace {
 
@@ -34,35 +32,35 @@ struct RowLayout {
   int64_t scales;
   int64_t sums;
 };
-MINFER_INLINE RowLayout row_layout(int64_t k) {
+[[gnu::always_inline]] inline RowLayout row_layout(int64_t k) {
   const int64_t scales = (k + 63) / 64 * 64;
   return {scales, scales + k / kBlock * 4};
 }
 
-MINFER_INLINE __m512 broadcast(const std::byte* p) {
+[[gnu::always_inline]] inline __m512 broadcast(const std::byte* p) {
   return _mm512_set1_ps(*reinterpret_cast<const float*>(p));
 }
 
 template <bool kSigned>
-MINFER_INLINE __m512i activations(const std::byte* p) {
+[[gnu::always_inline]] inline __m512i activations(const std::byte* p) {
   const __m512i v = _mm512_set1_epi32(*reinterpret_cast<const int32_t*>(p));
   return kSigned ? _mm512_xor_si512(v, _mm512_set1_epi8(-128)) : v;
 }
 
 template <bool kSigned>
-MINFER_INLINE __m512i dot(__m512i sum, __m512i weights, __m512i x) {
+[[gnu::always_inline]] inline __m512i dot(__m512i sum, __m512i weights, __m512i x) {
   return kSigned ? _mm512_dpbusd_epi32(sum, x, weights) : _mm512_dpbusd_epi32(sum, weights, x);
 }
 
 // -128 times the sum of the quants of `count` quads: the integer start value of signed formats.
-MINFER_INLINE __m512i start_value(const __m512i* quads, int count) {
+[[gnu::always_inline]] inline __m512i start_value(const __m512i* quads, int count) {
   __m512i sum = _mm512_setzero_si512();
   for (int q = 0; q < count; ++q) sum = _mm512_dpbusd_epi32(sum, _mm512_set1_epi8(-128), quads[q]);
   return _mm512_sub_epi32(_mm512_setzero_si512(), sum);
 }
 
 // Scaled sums of the 16 halves of 8 blocks of one row: scale of the block times the exact integer sum.
-MINFER_INLINE void half_sums(const std::byte* quants, const std::byte* scales, float* out) {
+[[gnu::always_inline]] inline void half_sums(const std::byte* quants, const std::byte* scales, float* out) {
   const __m512i ones = _mm512_set1_epi8(1);
   __m512i v[4];
   for (int i = 0; i < 4; ++i) {
@@ -81,8 +79,8 @@ MINFER_INLINE void half_sums(const std::byte* quants, const std::byte* scales, f
 
 // Adds one block to an output's product. `sums`: of the block (kHalves 1) or of its halves.
 template <class F>
-MINFER_INLINE __m512 fold(__m512 product, const __m512i* integers, const float* scales, const float* mins,
-                          int64_t stride, __m512 scale_x, const std::byte* sums) {
+[[gnu::always_inline]] inline __m512 fold(__m512 product, const __m512i* integers, const float* scales,
+                                          const float* mins, int64_t stride, __m512 scale_x, const std::byte* sums) {
   if constexpr (F::kHalves == 1) {
     const __m512 scale = _mm512_mul_ps(_mm512_load_ps(scales), scale_x);
     product = _mm512_fmadd_ps(_mm512_cvtepi32_ps(integers[0]), scale, product);
@@ -159,7 +157,8 @@ struct alignas(64) Unpacked {
 };
 
 template <class F, int kPanels>
-MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks, Unpacked<kPanels>& out) {
+[[gnu::always_inline]] inline void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks,
+                                          Unpacked<kPanels>& out) {
   constexpr int kPart = kQuads / F::kHalves;
   for (int64_t at = 0; at < blocks; at += F::kBlocks) {
     for (int p = 0; p < kPanels; ++p) {
@@ -235,15 +234,15 @@ template <class F>
 constexpr int kSweepColumns = F::kHalves == 1 ? 6 : 4;
 
 // Columns of the next sweep, of `left`: full sweeps, the last two of equal size.
-MINFER_INLINE int64_t next_columns(int64_t left, int64_t step) {
+[[gnu::always_inline]] inline int64_t next_columns(int64_t left, int64_t step) {
   if (left <= step) return left;
   return left < 2 * step ? (left + 1) / 2 : step;
 }
 
 template <class F, int kPanels, int kColumns>
-MINFER_INLINE void sweep_columns(int64_t columns, const Unpacked<kPanels>& w, int64_t blocks, const std::byte* x,
-                                 const std::byte* xs, const std::byte* xm, int64_t x_stride, float* products,
-                                 int64_t products_stride) {
+[[gnu::always_inline]] inline void sweep_columns(int64_t columns, const Unpacked<kPanels>& w, int64_t blocks,
+                                                 const std::byte* x, const std::byte* xs, const std::byte* xm,
+                                                 int64_t x_stride, float* products, int64_t products_stride) {
   if constexpr (kColumns > 0) {
     if (columns == kColumns) {
       return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
@@ -315,5 +314,3 @@ void linear_tile_of(const LinearTile& tile) {
 
 }  // namespace
 }  // namespace minfer::cpu::avx512
-
-#undef MINFER_INLINE
