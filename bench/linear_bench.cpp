@@ -1,8 +1,9 @@
-// Linear kernels against the machine's limits: for each instruction set and type, decode (one column, weights larger than
-// the caches) as a fraction of the read bandwidth measured on the same memory in the same seconds, and prefill (256 columns)
-// as a fraction of the instruction set's 8-bit dot rate (AVX-512: vpdpbusd; AVX2: maddubs summed in 16 bits by fours).
-// Usage: linear_bench [ISA|all] [TYPE|all] [THREADS]. Plain types count against fp32 FMA.
+// Linear kernels against the machine's limits: for each instruction set and type, decode (one column, weights larger
+// than the caches) as a fraction of the read bandwidth measured on the same memory in the same seconds, and prefill
+// (256 columns) as a fraction of the instruction set's 8-bit dot rate (AVX-512: vpdpbusd; AVX2: maddubs summed in 16
+// bits by fours). Usage: linear_bench [ISA|all] [TYPE|all] [THREADS]. Plain types count against fp32 FMA.
 #include <immintrin.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -61,18 +62,28 @@ double read_bandwidth(ThreadPool& pool, const HugeBuffer& memory) {
   double best = 0;
   for (const int64_t streams : {1, 4, 8}) {
     const int64_t bytes = static_cast<int64_t>(memory.size_bytes()) / pool.threads() / 4096 * 4096;
-    const double time = best_time(pool, 5, [&](Worker& worker) {
-      sink = read_all(memory.data() + worker.index() * bytes, bytes, streams);
-    });
+    const double time = best_time(
+        pool, 5, [&](Worker& worker) { sink = read_all(memory.data() + worker.index() * bytes, bytes, streams); });
     best = std::max(best, static_cast<double>(bytes * pool.threads()) / time);
   }
   return best;
 }
 
+// Each thread on a processor of its own, so that two never share one.
+void pin(ThreadPool& pool) {
+  pool.run([](Worker& worker) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<size_t>(worker.index()), &set);
+    sched_setaffinity(0, sizeof(set), &set);
+  });
+}
+
 constexpr int64_t kLimitLoops = 3'000'000;
 
 [[gnu::target("avx512f,avx512vnni")]] void dot_loop() {
-  __m512i sums[12] = {};
+  __m512i sums[12];
+  for (int i = 0; i < 12; ++i) sums[i] = _mm512_set1_epi32(i);  // all different, or the compiler computes one
   __m512i a = _mm512_set1_epi8(1);
   const __m512i b = _mm512_set1_epi8(2);
   for (int64_t i = 0; i < kLimitLoops; ++i) {
@@ -83,7 +94,8 @@ constexpr int64_t kLimitLoops = 3'000'000;
 }
 
 [[gnu::target("avx2")]] void maddubs_loop() {
-  __m256i sums[4] = {};
+  __m256i sums[4];
+  for (int i = 0; i < 4; ++i) sums[i] = _mm256_set1_epi32(i);
   __m256i a = _mm256_set1_epi8(1);
   const __m256i one = _mm256_set1_epi16(1);
   __m256i b[4];
@@ -103,7 +115,7 @@ constexpr int64_t kLimitLoops = 3'000'000;
 
 [[gnu::target("avx2,fma")]] void fma_loop() {
   __m256 sums[12];
-  for (__m256& sum : sums) sum = _mm256_set1_ps(1.0f);
+  for (int i = 0; i < 12; ++i) sums[i] = _mm256_set1_ps(static_cast<float>(i));
   __m256 a = _mm256_set1_ps(1.0001f);
   const __m256 b = _mm256_set1_ps(1e-6f);
   for (int64_t i = 0; i < kLimitLoops; ++i) {
@@ -175,8 +187,8 @@ void bench_type(Isa isa, const LinearType& type, const HugeBuffer& memory, std::
   const Inputs one = make_inputs(1, kDecodeK);
   for (ThreadPool* pool : pools) {
     const double bandwidth = read_bandwidth(*pool, memory);
-    const double time = time_linear(isa, *pool, one.rows(1, kDecodeK),
-                                    {type.dtype, layout, rows, kDecodeK, memory.data()}, 7);
+    const double time =
+        time_linear(isa, *pool, one.rows(1, kDecodeK), {type.dtype, layout, rows, kDecodeK, memory.data()}, 7);
     const double rate = static_cast<double>(rows * tensor::row_bytes(type.dtype, kDecodeK)) / time;
     std::printf("  decode %dt %5.1f GB/s %3.0f%%", pool->threads(), rate / 1e9, 100 * rate / bandwidth);
   }
@@ -184,8 +196,8 @@ void bench_type(Isa isa, const LinearType& type, const HugeBuffer& memory, std::
   for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1024, 3072}, {3072, 1024}}) {
     fill(type, layout, n, k, memory.data());
     const Inputs x = make_inputs(kPrefillRows, k);
-    const double time = time_linear(isa, *pools.back(), x.rows(kPrefillRows, k),
-                                    {type.dtype, layout, n, k, memory.data()}, 7);
+    const double time =
+        time_linear(isa, *pools.back(), x.rows(kPrefillRows, k), {type.dtype, layout, n, k, memory.data()}, 7);
     const double rate = 2.0 * static_cast<double>(n * k * kPrefillRows) / time;
     std::printf("  prefill %ldx%ld %4.0f GOPS %3.0f%%", static_cast<long>(n), static_cast<long>(k), rate / 1e9,
                 100 * rate / limit);
@@ -205,6 +217,7 @@ int run(int argc, char** argv) {
   ThreadPool single(1);
   ThreadPool several(argc > 3 ? std::atoi(argv[3]) : 2);
   ThreadPool* pools[] = {&single, &several};
+  pin(several);
   const HugeBuffer memory(static_cast<size_t>(kDecodeBytes), "benchmark weights");
   for (const Isa isa : {Isa::avx512, Isa::avx2}) {
     if (!isa_available(isa) || (isa_wanted != "all" && isa_wanted != isa_name(isa))) continue;

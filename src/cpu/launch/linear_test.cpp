@@ -303,9 +303,9 @@ TEST(Linear, GatedEqualsItsParts) {
         HugeBuffer q8(expected_q8.size_bytes(), "test");
         std::fill_n(q8.data(), q8.size_bytes(), std::byte{0x55});
         pool.run([&](Worker& worker) {
-          launch_linear_gated(isa, worker, x.first(batch),
-                              {activation, gate.weight, up.weight, gate_bias.data(), nullptr, out.data(), n,
-                               q8.data()});
+          launch_linear_gated(
+              isa, worker, x.first(batch),
+              {activation, gate.weight, up.weight, gate_bias.data(), nullptr, out.data(), n, q8.data()});
         });
         ASSERT_EQ(out, expected) << isa_name(isa) << " " << batch;
         for (int64_t c = 0; c < batch; ++c) {

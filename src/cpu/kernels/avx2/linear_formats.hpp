@@ -18,8 +18,6 @@
 
 #include <cstdint>
 
-#define MINFER_INLINE [[gnu::always_inline]] static inline
-
 namespace minfer::cpu::avx2 {
 namespace {
 
@@ -29,33 +27,33 @@ struct alignas(32) Quads {
   __m256i q[8];
 };
 
-MINFER_INLINE __m256i load(const uint8_t* p) {
+[[gnu::always_inline]] inline __m256i load(const uint8_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
-MINFER_INLINE __m256 load_halves(const uint8_t* p) {
+[[gnu::always_inline]] inline __m256 load_halves(const uint8_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-MINFER_INLINE __m256i bytes(int value) {
+[[gnu::always_inline]] inline __m256i bytes(int value) {
   return _mm256_set1_epi8(static_cast<char>(value));
 }
 // Bits of v moved left (or right) by a constant, then masked to whole bytes.
 template <int kShift>
-MINFER_INLINE __m256i moved(__m256i v) {
+[[gnu::always_inline]] inline __m256i moved(__m256i v) {
   if constexpr (kShift > 0) return _mm256_slli_epi16(v, kShift);
   if constexpr (kShift < 0) return _mm256_srli_epi16(v, -kShift);
   return v;
 }
 template <int kShift>
-MINFER_INLINE __m256i field(__m256i v, __m256i mask) {
+[[gnu::always_inline]] inline __m256i field(__m256i v, __m256i mask) {
   return _mm256_and_si256(moved<kShift>(v), mask);
 }
 // a | (moved v & mask)
 template <int kShift>
-MINFER_INLINE __m256i with_field(__m256i a, __m256i v, __m256i mask) {
+[[gnu::always_inline]] inline __m256i with_field(__m256i a, __m256i v, __m256i mask) {
   return _mm256_or_si256(a, field<kShift>(v, mask));
 }
 
-MINFER_INLINE void nibbles(const uint8_t* words, Quads& w) {
+[[gnu::always_inline]] inline void nibbles(const uint8_t* words, Quads& w) {
   const __m256i mask = bytes(0x0F);
   for (int i = 0; i < 4; ++i) {
     const __m256i v = load(words + 32 * i);
@@ -65,7 +63,7 @@ MINFER_INLINE void nibbles(const uint8_t* words, Quads& w) {
 }
 // Bit i of the plane's bytes becomes bit kTo of quad i.
 template <int kTo>
-MINFER_INLINE void add_bit(const uint8_t* plane, Quads& w) {
+[[gnu::always_inline]] inline void add_bit(const uint8_t* plane, Quads& w) {
   const __m256i v = load(plane);
   const __m256i mask = bytes(1 << kTo);
   w.q[0] = with_field<kTo>(w.q[0], v, mask);
@@ -79,7 +77,7 @@ MINFER_INLINE void add_bit(const uint8_t* plane, Quads& w) {
 }
 // Bits 2 i, 2 i + 1 of two planes become bits kTo, kTo + 1 of quads i and 4 + i.
 template <int kTo>
-MINFER_INLINE void add_two_bits(const uint8_t* planes, Quads& w) {
+[[gnu::always_inline]] inline void add_two_bits(const uint8_t* planes, Quads& w) {
   const __m256i mask = bytes(3 << kTo);
   for (int h = 0; h < 2; ++h) {
     const __m256i v = load(planes + 32 * h);
@@ -90,20 +88,20 @@ MINFER_INLINE void add_two_bits(const uint8_t* planes, Quads& w) {
     q[3] = with_field<kTo - 6>(q[3], v, mask);
   }
 }
-MINFER_INLINE void subtract(int offset, Quads& w) {
+[[gnu::always_inline]] inline void subtract(int offset, Quads& w) {
   for (__m256i& q : w.q) q = _mm256_sub_epi8(q, bytes(offset));
 }
-MINFER_INLINE void look_up(__m128i table, Quads& w) {
+[[gnu::always_inline]] inline void look_up(__m128i table, Quads& w) {
   const __m256i wide = _mm256_broadcastsi128_si256(table);
   for (__m256i& q : w.q) q = _mm256_shuffle_epi8(wide, q);
 }
-MINFER_INLINE void clear(Quads& w) {
+[[gnu::always_inline]] inline void clear(Quads& w) {
   for (__m256i& q : w.q) q = _mm256_setzero_si256();
 }
 
 // Four vectors of 8 signed or unsigned bytes in `v`, times `factor`, as floats.
 template <bool kSignedBytes>
-MINFER_INLINE void store_scaled(__m256i v, __m256 factor, float* out, int64_t stride) {
+[[gnu::always_inline]] inline void store_scaled(__m256i v, __m256 factor, float* out, int64_t stride) {
   const __m128i low = _mm256_castsi256_si128(v);
   const __m128i high = _mm256_extracti128_si256(v, 1);
   const __m128i parts[4] = {low, _mm_unpackhi_epi64(low, low), high, _mm_unpackhi_epi64(high, high)};
@@ -118,10 +116,10 @@ struct Q4_0 {
   static constexpr bool kMins = false;
   static constexpr Sign kSign = Sign::offset;
   static constexpr int kDepth = 8;
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float*, int64_t) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t) {
     _mm256_store_ps(scales, load_halves(g));
   }
-  MINFER_INLINE void quads(const uint8_t* g, int, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 16, w);
     subtract(8, w);
   }
@@ -132,11 +130,11 @@ struct Q4_1 {
   static constexpr bool kMins = true;
   static constexpr Sign kSign = Sign::plain;
   static constexpr int kDepth = 8;
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float* mins, int64_t) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float* mins, int64_t) {
     _mm256_store_ps(scales, load_halves(g));
     _mm256_store_ps(mins, _mm256_sub_ps(_mm256_setzero_ps(), load_halves(g + 16)));
   }
-  MINFER_INLINE void quads(const uint8_t* g, int, Quads& w) { nibbles(g + 32, w); }
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) { nibbles(g + 32, w); }
 };
 
 struct Q5_0 {
@@ -144,10 +142,10 @@ struct Q5_0 {
   static constexpr bool kMins = false;
   static constexpr Sign kSign = Sign::offset;
   static constexpr int kDepth = 4;
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float*, int64_t) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t) {
     _mm256_store_ps(scales, load_halves(g));
   }
-  MINFER_INLINE void quads(const uint8_t* g, int, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 48, w);
     add_bit<4>(g + 16, w);
     subtract(16, w);
@@ -159,10 +157,10 @@ struct Q5_1 {
   static constexpr bool kMins = true;
   static constexpr Sign kSign = Sign::plain;
   static constexpr int kDepth = 4;
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
     Q4_1::scales(g, scales, mins, stride);
   }
-  MINFER_INLINE void quads(const uint8_t* g, int, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 64, w);
     add_bit<4>(g + 32, w);
   }
@@ -173,10 +171,10 @@ struct Q8_0 {
   static constexpr bool kMins = false;
   static constexpr Sign kSign = Sign::wide;
   static constexpr int kDepth = 1;
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float*, int64_t) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t) {
     _mm256_store_ps(scales, load_halves(g));
   }
-  MINFER_INLINE void quads(const uint8_t* g, int, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     for (int i = 0; i < 8; ++i) w.q[i] = load(g + 16 + 32 * i);
   }
 };
@@ -186,13 +184,13 @@ struct IQ4_NL {
   static constexpr bool kMins = false;
   static constexpr Sign kSign = Sign::wide;
   static constexpr int kDepth = 1;
-  MINFER_INLINE __m128i table() {
+  [[gnu::always_inline]] static __m128i table() {
     return _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
   }
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float*, int64_t) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t) {
     _mm256_store_ps(scales, load_halves(g));
   }
-  MINFER_INLINE void quads(const uint8_t* g, int, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 16, w);
     look_up(table(), w);
   }
@@ -204,7 +202,7 @@ struct MXFP4 {
   static constexpr Sign kSign = Sign::offset;
   static constexpr int kDepth = 4;
   // 2^(e - 128), half of the type's scale, as the values of the table are doubled; subnormal for e under 2.
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float*, int64_t) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t) {
     const __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(g)));
     const __m256i one = _mm256_set1_epi32(1);
     const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
@@ -212,7 +210,7 @@ struct MXFP4 {
     const __m256i is_normal = _mm256_cmpgt_epi32(e, one);
     _mm256_store_si256(reinterpret_cast<__m256i*>(scales), _mm256_blendv_epi8(small, normal, is_normal));
   }
-  MINFER_INLINE void quads(const uint8_t* g, int, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 8, w);
     look_up(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12), w);
   }
@@ -223,7 +221,7 @@ struct Q2_K {
   static constexpr bool kMins = true;
   static constexpr Sign kSign = Sign::plain;
   static constexpr int kDepth = 4;
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
     const __m256 d = load_halves(g);
     const __m256 dmin = load_halves(g + 16);
     const __m256i mask = bytes(0x0F);
@@ -233,7 +231,7 @@ struct Q2_K {
       store_scaled<false>(field<-4>(v, mask), dmin, mins + 4 * i * stride, stride);
     }
   }
-  MINFER_INLINE void quads(const uint8_t* g, int block, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
     clear(w);
     add_two_bits<0>(g + 160 + 64 * block, w);
   }
@@ -245,7 +243,7 @@ struct Q3_K {
   static constexpr Sign kSign = Sign::offset;
   static constexpr int kDepth = 4;
   // Scale i is 6 bits less 32: the low 4 in byte i % 8 (its half i / 8), the top 2 in byte 8 + i % 4, bits 2 (i / 4).
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float*, int64_t stride) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t stride) {
     const __m256 d = load_halves(g);
     const __m256i low = bytes(0x0F);
     const __m256i top = bytes(0x30);
@@ -260,7 +258,7 @@ struct Q3_K {
       store_scaled<true>(_mm256_sub_epi8(s[i], offset), d, scales + 4 * i * stride, stride);
     }
   }
-  MINFER_INLINE void quads(const uint8_t* g, int block, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
     const uint8_t* words = g + 112 + 96 * block;
     clear(w);
     add_two_bits<0>(words + 32, w);
@@ -276,7 +274,7 @@ struct Q4_K {
   static constexpr int kDepth = 8;
   // Scales and minima of 6 bits: those of sub-blocks 0 ... 3 in the low 6 bits of bytes 0 ... 3 and 4 ... 7; of 4 ... 7
   // the low 4 bits in the halves of bytes 8 ... 11, the top 2 in the top bits of bytes 0 ... 3 and 4 ... 7.
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
     const __m256 d = load_halves(g);
     const __m256 dmin = load_halves(g + 16);
     const __m256i six = bytes(0x3F);
@@ -290,7 +288,7 @@ struct Q4_K {
     store_scaled<false>(_mm256_and_si256(b, six), dmin, mins, stride);
     store_scaled<false>(with_field<-2>(field<-4>(c, low), b, top), dmin, mins + 4 * stride, stride);
   }
-  MINFER_INLINE void quads(const uint8_t* g, int block, Quads& w) { nibbles(g + 128 + 128 * block, w); }
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) { nibbles(g + 128 + 128 * block, w); }
 };
 
 struct Q5_K {
@@ -298,10 +296,10 @@ struct Q5_K {
   static constexpr bool kMins = true;
   static constexpr Sign kSign = Sign::plain;
   static constexpr int kDepth = 4;
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
     Q4_K::scales(g, scales, mins, stride);
   }
-  MINFER_INLINE void quads(const uint8_t* g, int block, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
     const uint8_t* words = g + 128 + 160 * block;
     nibbles(words + 32, w);
     add_bit<4>(words, w);
@@ -313,13 +311,13 @@ struct Q6_K {
   static constexpr bool kMins = false;
   static constexpr Sign kSign = Sign::offset;
   static constexpr int kDepth = 2;
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float*, int64_t stride) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t stride) {
     const __m256 d = load_halves(g);
     for (int i = 0; i < 4; ++i) {
       store_scaled<true>(load(g + 16 + 32 * i), d, scales + 4 * i * stride, stride);
     }
   }
-  MINFER_INLINE void quads(const uint8_t* g, int block, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
     const uint8_t* words = g + 144 + 192 * block;
     nibbles(words, w);
     add_two_bits<4>(words + 128, w);
@@ -333,7 +331,7 @@ struct IQ4_XS {
   static constexpr Sign kSign = Sign::wide;
   static constexpr int kDepth = 1;
   // Scale i is 6 bits less 32: the low 4 in half i % 2 of byte i / 2, the top 2 in bits 2 i of a 16-bit field.
-  MINFER_INLINE void scales(const uint8_t* g, float* scales, float*, int64_t stride) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t stride) {
     const __m256 d = load_halves(g);
     const __m256i top = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(g + 16)));
     for (int i = 0; i < 8; ++i) {
@@ -345,7 +343,7 @@ struct IQ4_XS {
       _mm256_store_ps(scales + i * stride, _mm256_mul_ps(_mm256_cvtepi32_ps(scale), d));
     }
   }
-  MINFER_INLINE void quads(const uint8_t* g, int block, Quads& w) {
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
     nibbles(g + 64 + 128 * block, w);
     look_up(IQ4_NL::table(), w);
   }
@@ -353,5 +351,3 @@ struct IQ4_XS {
 
 }  // namespace
 }  // namespace minfer::cpu::avx2
-
-#undef MINFER_INLINE

@@ -10,6 +10,7 @@ namespace minfer::cpu::avx2 {
 namespace {
 
 constexpr int kLanes = 8;
+constexpr int kStreamPanels = 4;  // sums in registers, enough to hide the latency of an addition
 constexpr int kSweepPanels = 2;
 constexpr int kSweepColumns = 6;        // 12 of 16 registers hold sums
 constexpr int64_t kTileElements = 256;  // unpacked at once: 16 KB

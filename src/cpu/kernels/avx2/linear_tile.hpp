@@ -10,7 +10,8 @@
 // The integer sum: vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits, saturating; as many
 // of these as a format's range allows (kDepth) are added in 16 bits, then vpmaddwd with ones widens them. Which side is
 // unsigned (Sign): plain quants are; for `offset` the activations, as x + 128, and 128 times the sum of the quants is
-// taken off by a start value; for `wide`, |quant| times the activation with the quant's sign.
+// taken off by a start value. `wide` quants do not fit: few columns take |quant| times the activation with the quant's
+// sign, many columns multiply in 16 bits (vpmaddwd alone), quants and activations widened once.
 #pragma once
 
 #include <immintrin.h>
@@ -20,8 +21,6 @@
 #include "cpu/kernels/avx2/linear_formats.hpp"
 #include "cpu/launch/linear_kernels.hpp"
 
-#define MINFER_INLINE [[gnu::always_inline]] static inline
-
 namespace minfer::cpu::avx2 {
 namespace {
 
@@ -30,53 +29,64 @@ constexpr int64_t kBlock = 32;  // elements
 constexpr int kQuads = 8;       // a block
 constexpr int kTileBlocks = 8;  // blocks unpacked at once
 constexpr int kSweepPanels = 2;
-constexpr int kSweepColumns = 4;
+
+// Columns a sweep: as many as 16 registers hold with the integer sums of two panels.
+template <class F>
+constexpr int kSweepColumns = F::kDepth == 2 ? 3 : 4;
 
 // Where a row of activations has its parts, in bytes.
 struct RowLayout {
   int64_t scales;
   int64_t sums;
 };
-MINFER_INLINE RowLayout row_layout(int64_t k) {
+[[gnu::always_inline]] inline RowLayout row_layout(int64_t k) {
   const int64_t scales = (k + 63) / 64 * 64;
   return {scales, scales + k / kBlock * 4};
 }
 
-MINFER_INLINE __m256 broadcast(const std::byte* p) {
+[[gnu::always_inline]] inline __m256 broadcast(const std::byte* p) {
   return _mm256_broadcast_ss(reinterpret_cast<const float*>(p));
 }
 
 template <Sign kSign>
-MINFER_INLINE __m256i activations(const std::byte* p) {
+[[gnu::always_inline]] inline __m256i activations(const std::byte* p) {
   const __m256i v = _mm256_set1_epi32(*reinterpret_cast<const int32_t*>(p));
   return kSign == Sign::offset ? _mm256_xor_si256(v, _mm256_set1_epi8(-128)) : v;
 }
 
-// Products of one quad in 16 bits. `magnitude` is |w|, for `wide` only.
+// Products of one quad in 16 bits.
 template <Sign kSign>
-MINFER_INLINE __m256i multiply(__m256i w, __m256i magnitude, __m256i x) {
+[[gnu::always_inline]] inline __m256i multiply(__m256i w, __m256i x) {
   if constexpr (kSign == Sign::plain) return _mm256_maddubs_epi16(w, x);
   if constexpr (kSign == Sign::offset) return _mm256_maddubs_epi16(x, w);
-  return _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(x, w));
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
 }
 
 // The sum, formed at once: compilers would reorder a chain of additions, keep all its terms and spill them.
-MINFER_INLINE __m256i add_words(__m256i a, __m256i b) {
+[[gnu::always_inline]] inline __m256i add_words(__m256i a, __m256i b) {
   __m256i sum = _mm256_add_epi16(a, b);
   asm("" : "+x"(sum));
   return sum;
 }
 
-MINFER_INLINE __m256i widen(__m256i sums) { return _mm256_madd_epi16(sums, _mm256_set1_epi16(1)); }
+[[gnu::always_inline]] inline __m256i add_integers(__m256i a, __m256i b) {
+  __m256i sum = _mm256_add_epi32(a, b);
+  asm("" : "+x"(sum));
+  return sum;
+}
+
+[[gnu::always_inline]] inline __m256i widen(__m256i sums) {
+  return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
+}
 
 // -128 times the sum of the quants of kCount quads: the integer start value of `offset` formats.
 template <class F, int kCount>
-MINFER_INLINE __m256i start_value(const __m256i* quads) {
+[[gnu::always_inline]] inline __m256i start_value(const __m256i* quads) {
   __m256i sum = _mm256_setzero_si256();
   for (int part = 0; part < kCount; part += F::kDepth) {
     __m256i words = _mm256_maddubs_epi16(_mm256_set1_epi8(-128), quads[part]);
     for (int q = 1; q < F::kDepth; ++q) {
-      words = _mm256_add_epi16(words, _mm256_maddubs_epi16(_mm256_set1_epi8(-128), quads[part + q]));
+      words = add_words(words, _mm256_maddubs_epi16(_mm256_set1_epi8(-128), quads[part + q]));
     }
     sum = _mm256_sub_epi32(sum, widen(words));
   }
@@ -84,7 +94,7 @@ MINFER_INLINE __m256i start_value(const __m256i* quads) {
 }
 
 // Scaled sums of the 16 halves of 8 blocks of one row: scale of the block times the exact integer sum.
-MINFER_INLINE void half_sums(const std::byte* quants, const std::byte* scales, float* out) {
+[[gnu::always_inline]] inline void half_sums(const std::byte* quants, const std::byte* scales, float* out) {
   const __m256i ones = _mm256_set1_epi8(1);
   for (int i = 0; i < 2; ++i) {
     __m256i v[4];
@@ -107,8 +117,8 @@ MINFER_INLINE void half_sums(const std::byte* quants, const std::byte* scales, f
 
 // Adds one block to an output's product. `sums`: of the block (kHalves 1) or of its halves.
 template <class F>
-MINFER_INLINE __m256 fold(__m256 product, const __m256i* integers, const float* scales, const float* mins,
-                          int64_t stride, __m256 scale_x, const std::byte* sums) {
+[[gnu::always_inline]] inline __m256 fold(__m256 product, const __m256i* integers, const float* scales,
+                                          const float* mins, int64_t stride, __m256 scale_x, const std::byte* sums) {
   if constexpr (F::kHalves == 1) {
     const __m256 scale = _mm256_mul_ps(_mm256_load_ps(scales), scale_x);
     product = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[0]), scale, product);
@@ -125,15 +135,14 @@ MINFER_INLINE __m256 fold(__m256 product, const __m256i* integers, const float* 
   return product;
 }
 
-// Few columns: up to kStreamPanels panels at once, weights unpacked in registers.
+// Few columns: one panel, weights unpacked in registers. A thread reads one stream of addresses: reading groups of four
+// panels in turns halves the rate on Zen 4, whose prefetcher then starts anew with each group.
 template <class F, int kColumns>
-void stream(const LinearTile& tile, int64_t panels, int64_t products_stride) {
+void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t out_stride) {
   const RowLayout layout = row_layout(tile.k);
   const int64_t groups = tile.k / (kBlock * F::kBlocks);
-  __m256 products[kStreamPanels][kColumns];
-  for (auto& panel : products) {
-    for (__m256& p : panel) p = _mm256_setzero_ps();
-  }
+  __m256 products[kColumns];
+  for (__m256& product : products) product = _mm256_setzero_ps();
   for (int64_t g = 0; g < groups; ++g) {
     const std::byte* x = tile.x + g * F::kBlocks * kBlock;
     const std::byte* xs = tile.x + layout.scales + g * F::kBlocks * 4;
@@ -142,70 +151,74 @@ void stream(const LinearTile& tile, int64_t panels, int64_t products_stride) {
     if constexpr (F::kMins && F::kHalves == 2) {
       for (int c = 0; c < kColumns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
     }
-    for (int64_t p = 0; p < panels; ++p) {
-      const auto* group = reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride + g * F::kGroupBytes;
-      constexpr int kScales = F::kBlocks * F::kHalves;
-      alignas(32) float scales[kScales * kLanes];
-      alignas(32) float mins[kScales * kLanes];
-      F::scales(group, scales, mins, kLanes);
-      for (int b = 0; b < F::kBlocks; ++b) {
-        Quads w;
-        F::quads(group, b, w);
-        constexpr int kPart = kQuads / F::kHalves;
-        __m256i start[F::kHalves];
+    const auto* group = reinterpret_cast<const uint8_t*>(panel) + g * F::kGroupBytes;
+    constexpr int kScales = F::kBlocks * F::kHalves;
+    alignas(32) float scales[kScales * kLanes];
+    alignas(32) float mins[kScales * kLanes];
+    F::scales(group, scales, mins, kLanes);
+    for (int b = 0; b < F::kBlocks; ++b) {
+      Quads w;
+      F::quads(group, b, w);
+      constexpr int kPart = kQuads / F::kHalves;
+      __m256i start[F::kHalves];
+      for (int h = 0; h < F::kHalves; ++h) {
+        start[h] = _mm256_setzero_si256();
+        if constexpr (F::kSign == Sign::offset) start[h] = start_value<F, kPart>(w.q + h * kPart);
+      }
+      for (int c = 0; c < kColumns; ++c) {
+        const int64_t row = c * tile.x_stride;
+        __m256i integers[F::kHalves];
         for (int h = 0; h < F::kHalves; ++h) {
-          start[h] = _mm256_setzero_si256();
-          if constexpr (F::kSign == Sign::offset) start[h] = start_value<F, kPart>(w.q + h * kPart);
-        }
-        for (int c = 0; c < kColumns; ++c) {
-          const int64_t row = c * tile.x_stride;
-          __m256i integers[F::kHalves];
-          for (int h = 0; h < F::kHalves; ++h) {
-            integers[h] = start[h];
-            for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
-              __m256i words = _mm256_setzero_si256();
-              for (int q = part; q < part + F::kDepth; ++q) {
-                const __m256i a = activations<F::kSign>(x + row + b * kBlock + 4 * q);
-                const __m256i product = multiply<F::kSign>(w.q[q], _mm256_abs_epi8(w.q[q]), a);
-                words = q == part ? product : add_words(words, product);
-              }
-              integers[h] = _mm256_add_epi32(integers[h], widen(words));
+          integers[h] = start[h];
+          for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
+            __m256i words = _mm256_setzero_si256();
+            for (int q = part; q < part + F::kDepth; ++q) {
+              const __m256i a = activations<F::kSign>(x + row + b * kBlock + 4 * q);
+              const __m256i product = multiply<F::kSign>(w.q[q], a);
+              words = q == part ? product : add_words(words, product);
             }
+            integers[h] = _mm256_add_epi32(integers[h], widen(words));
           }
-          const std::byte* sums = xm + row + 4 * b;
-          if constexpr (F::kHalves == 2) sums = reinterpret_cast<const std::byte*>(halves[c] + 2 * b);
-          products[p][c] = fold<F>(products[p][c], integers, scales + b * F::kHalves * kLanes,
-                                   mins + b * F::kHalves * kLanes, kLanes, broadcast(xs + row + 4 * b), sums);
         }
+        const std::byte* sums = xm + row + 4 * b;
+        if constexpr (F::kHalves == 2) sums = reinterpret_cast<const std::byte*>(halves[c] + 2 * b);
+        products[c] = fold<F>(products[c], integers, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes,
+                              kLanes, broadcast(xs + row + 4 * b), sums);
       }
     }
   }
-  for (int64_t p = 0; p < panels; ++p) {
-    for (int c = 0; c < kColumns; ++c) {
-      _mm256_store_ps(tile.products + c * products_stride + p * kLanes, products[p][c]);
-    }
-  }
+  for (int c = 0; c < kColumns; ++c) _mm256_store_ps(out + c * out_stride, products[c]);
 }
 
-// kTileBlocks blocks of kPanels panels, unpacked. `magnitudes` is written for `wide` only.
+// kTileBlocks blocks of kPanels panels, unpacked. `wide` quads are two vectors of 16 bits: bytes 0 and 2, bytes 1
+// and 3.
 template <class F, int kPanels>
 struct alignas(64) Unpacked {
-  uint8_t quads[kTileBlocks][kQuads][kPanels][32];
-  uint8_t magnitudes[F::kSign == Sign::wide ? kTileBlocks : 1][kQuads][kPanels][32];
+  static constexpr int kParts = F::kSign == Sign::wide ? 2 : 1;
+  uint8_t quads[kTileBlocks][kQuads][kParts][kPanels][32];
   float scales[kTileBlocks * F::kHalves][kPanels][kLanes];
   float mins[kTileBlocks * F::kHalves][kPanels][kLanes];
   int32_t starts[kTileBlocks * F::kHalves][kPanels][kLanes];
 };
 
-MINFER_INLINE void store(void* p, __m256i v) {
+// The bytes 0 and 2, or 1 and 3, of each 4, widened.
+[[gnu::always_inline]] inline __m256i even_bytes(__m256i v) {
+  return _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
+}
+[[gnu::always_inline]] inline __m256i odd_bytes(__m256i v) {
+  return _mm256_srai_epi16(v, 8);
+}
+
+[[gnu::always_inline]] inline void store(void* p, __m256i v) {
   _mm256_store_si256(static_cast<__m256i*>(p), v);
 }
-MINFER_INLINE __m256i load_aligned(const void* p) {
+[[gnu::always_inline]] inline __m256i load_aligned(const void* p) {
   return _mm256_load_si256(static_cast<const __m256i*>(p));
 }
 
 template <class F, int kPanels>
-MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks, Unpacked<F, kPanels>& out) {
+[[gnu::always_inline]] inline void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks,
+                                          Unpacked<F, kPanels>& out) {
   constexpr int kPart = kQuads / F::kHalves;
   for (int64_t at = 0; at < blocks; at += F::kBlocks) {
     for (int p = 0; p < kPanels; ++p) {
@@ -217,8 +230,12 @@ MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t b
         Quads w;
         F::quads(group, b, w);
         for (int q = 0; q < kQuads; ++q) {
-          store(out.quads[at + b][q][p], w.q[q]);
-          if constexpr (F::kSign == Sign::wide) store(out.magnitudes[at + b][q][p], _mm256_abs_epi8(w.q[q]));
+          if constexpr (F::kSign == Sign::wide) {
+            store(out.quads[at + b][q][0][p], even_bytes(w.q[q]));
+            store(out.quads[at + b][q][1][p], odd_bytes(w.q[q]));
+          } else {
+            store(out.quads[at + b][q][0][p], w.q[q]);
+          }
         }
         if constexpr (F::kSign == Sign::offset) {
           for (int h = 0; h < F::kHalves; ++h) {
@@ -230,48 +247,105 @@ MINFER_INLINE void unpack(const LinearTile& tile, int64_t first_block, int64_t b
   }
 }
 
-// The integer sums of one block or half block, `kPart` quads from `first`, for kPanels panels and kColumns columns.
+// One row's activations of kTileBlocks blocks in 16 bits, in the order of `wide` quads.
+struct alignas(32) WideActivations {
+  std::byte parts[2][kTileBlocks * kBlock];
+};
+
+[[gnu::always_inline]] inline void widen_activations(const std::byte* x, int64_t blocks, WideActivations& out) {
+  for (int64_t b = 0; b < blocks; ++b) {
+    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + b * kBlock));
+    store(out.parts[0] + b * kBlock, even_bytes(v));
+    store(out.parts[1] + b * kBlock, odd_bytes(v));
+  }
+}
+
+// The integer sums of one block of a `wide` format.
 template <class F, int kPanels, int kColumns>
-MINFER_INLINE void block_sums(const Unpacked<F, kPanels>& w, int64_t block, int64_t slot, int first, const std::byte* x,
-                              int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
-  constexpr int kPart = kQuads / F::kHalves;
+[[gnu::always_inline]] inline void block_sums_wide(const Unpacked<F, kPanels>& w, int64_t block,
+                                                   const WideActivations* x, __m256i (&integers)[kColumns][kPanels]) {
+  for (int c = 0; c < kColumns; ++c) {
+    for (int p = 0; p < kPanels; ++p) integers[c][p] = _mm256_setzero_si256();
+  }
 #pragma GCC unroll 8
-  for (int part = first; part < first + kPart; part += F::kDepth) {
-    __m256i words[kColumns][kPanels];
-#pragma GCC unroll 8
-    for (int q = part; q < part + F::kDepth; ++q) {
+  for (int q = 0; q < kQuads; ++q) {
+    for (int part = 0; part < 2; ++part) {
       __m256i quads[kPanels];
-      __m256i magnitudes[kPanels];
-      for (int p = 0; p < kPanels; ++p) {
-        quads[p] = load_aligned(w.quads[block][q][p]);
-        magnitudes[p] = quads[p];
-        if constexpr (F::kSign == Sign::wide) magnitudes[p] = load_aligned(w.magnitudes[block][q][p]);
-      }
+      for (int p = 0; p < kPanels; ++p) quads[p] = load_aligned(w.quads[block][q][part][p]);
 #pragma GCC unroll 8
       for (int c = 0; c < kColumns; ++c) {
-        const __m256i a = activations<F::kSign>(x + c * x_stride + 4 * q);
+        const __m256i a = activations<Sign::wide>(x[c].parts[part] + block * kBlock + 4 * q);
         for (int p = 0; p < kPanels; ++p) {
-          const __m256i product = multiply<F::kSign>(quads[p], magnitudes[p], a);
-          words[c][p] = q == part ? product : add_words(words[c][p], product);
-          if constexpr (F::kDepth == 1) {
-            integers[c][p] = q == first ? widen(product) : _mm256_add_epi32(integers[c][p], widen(product));
-          }
+          integers[c][p] = add_integers(integers[c][p], _mm256_madd_epi16(quads[p], a));
         }
       }
     }
-    if constexpr (F::kDepth > 1) {
-      for (int c = 0; c < kColumns; ++c) {
-        for (int p = 0; p < kPanels; ++p) {
-          const __m256i sum = widen(words[c][p]);
-          if (part != first) {
-            integers[c][p] = _mm256_add_epi32(integers[c][p], sum);
-          } else if constexpr (F::kSign == Sign::offset) {
-            integers[c][p] = _mm256_add_epi32(sum, load_aligned(w.starts[slot][p]));
-          } else {
-            integers[c][p] = sum;
-          }
-        }
+  }
+}
+
+// kDepth quads from `part`, added in 16 bits and widened: few quads, so they stay in registers for all columns and
+// their sums do not.
+template <class F, int kPanels, int kColumns>
+[[gnu::always_inline]] inline void add_shallow(const Unpacked<F, kPanels>& w, int64_t block, int part,
+                                               const std::byte* x, int64_t x_stride,
+                                               __m256i (&integers)[kColumns][kPanels]) {
+  __m256i quads[F::kDepth][kPanels];
+  for (int q = 0; q < F::kDepth; ++q) {
+    for (int p = 0; p < kPanels; ++p) quads[q][p] = load_aligned(w.quads[block][part + q][0][p]);
+  }
+#pragma GCC unroll 8
+  for (int c = 0; c < kColumns; ++c) {
+    __m256i a[F::kDepth];
+    for (int q = 0; q < F::kDepth; ++q) a[q] = activations<F::kSign>(x + c * x_stride + 4 * (part + q));
+    for (int p = 0; p < kPanels; ++p) {
+      __m256i words = multiply<F::kSign>(quads[0][p], a[0]);
+      for (int q = 1; q < F::kDepth; ++q) {
+        words = add_words(words, multiply<F::kSign>(quads[q][p], a[q]));
       }
+      integers[c][p] = add_integers(integers[c][p], widen(words));
+    }
+  }
+}
+
+// The same with more quads: their sums stay in registers.
+template <class F, int kPanels, int kColumns>
+[[gnu::always_inline]] inline void add_deep(const Unpacked<F, kPanels>& w, int64_t block, int part, const std::byte* x,
+                                            int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
+  __m256i words[kColumns][kPanels];
+#pragma GCC unroll 8
+  for (int q = part; q < part + F::kDepth; ++q) {
+    __m256i quads[kPanels];
+    for (int p = 0; p < kPanels; ++p) quads[p] = load_aligned(w.quads[block][q][0][p]);
+#pragma GCC unroll 8
+    for (int c = 0; c < kColumns; ++c) {
+      const __m256i a = activations<F::kSign>(x + c * x_stride + 4 * q);
+      for (int p = 0; p < kPanels; ++p) {
+        const __m256i product = multiply<F::kSign>(quads[p], a);
+        words[c][p] = q == part ? product : add_words(words[c][p], product);
+      }
+    }
+  }
+  for (int c = 0; c < kColumns; ++c) {
+    for (int p = 0; p < kPanels; ++p) integers[c][p] = add_integers(integers[c][p], widen(words[c][p]));
+  }
+}
+
+// The integer sums of one block or half block, from quad `first`, for kPanels panels and kColumns columns.
+template <class F, int kPanels, int kColumns>
+[[gnu::always_inline]] inline void block_sums(const Unpacked<F, kPanels>& w, int64_t block, int64_t slot, int first,
+                                              const std::byte* x, int64_t x_stride,
+                                              __m256i (&integers)[kColumns][kPanels]) {
+  for (int c = 0; c < kColumns; ++c) {
+    for (int p = 0; p < kPanels; ++p) {
+      integers[c][p] = F::kSign == Sign::offset ? load_aligned(w.starts[slot][p]) : _mm256_setzero_si256();
+    }
+  }
+#pragma GCC unroll 8
+  for (int part = first; part < first + kQuads / F::kHalves; part += F::kDepth) {
+    if constexpr (F::kDepth <= 2) {
+      add_shallow<F, kPanels, kColumns>(w, block, part, x, x_stride, integers);
+    } else {
+      add_deep<F, kPanels, kColumns>(w, block, part, x, x_stride, integers);
     }
   }
 }
@@ -285,12 +359,20 @@ template <class F, int kPanels, int kColumns>
   if constexpr (F::kMins && F::kHalves == 2) {
     for (int c = 0; c < kColumns; ++c) half_sums(x + c * x_stride, xs + c * x_stride, halves[c]);
   }
+  [[maybe_unused]] WideActivations wide[F::kSign == Sign::wide ? kColumns : 1];
+  if constexpr (F::kSign == Sign::wide) {
+    for (int c = 0; c < kColumns; ++c) widen_activations(x + c * x_stride, blocks, wide[c]);
+  }
   // 16 registers do not hold the sums along k too: they stay in memory, in L1.
   for (int64_t b = 0; b < blocks; ++b) {
     __m256i integers[F::kHalves][kColumns][kPanels];
     for (int h = 0; h < F::kHalves; ++h) {
-      block_sums<F, kPanels, kColumns>(w, b, b * F::kHalves + h, h * (kQuads / F::kHalves), x + b * kBlock, x_stride,
-                                       integers[h]);
+      if constexpr (F::kSign == Sign::wide) {
+        block_sums_wide<F, kPanels, kColumns>(w, b, wide, integers[h]);
+      } else {
+        block_sums<F, kPanels, kColumns>(w, b, b * F::kHalves + h, h * (kQuads / F::kHalves), x + b * kBlock, x_stride,
+                                         integers[h]);
+      }
     }
 #pragma GCC unroll 8
     for (int c = 0; c < kColumns; ++c) {
@@ -308,14 +390,20 @@ template <class F, int kPanels, int kColumns>
   }
 }
 
+// Columns of the next sweep, of `left`: full sweeps, the last two of equal size.
+[[gnu::always_inline]] inline int64_t next_columns(int64_t left, int64_t step) {
+  if (left <= step) return left;
+  return left < 2 * step ? (left + 1) / 2 : step;
+}
+
 template <class F, int kPanels, int kColumns>
-MINFER_INLINE void sweep_columns(int64_t columns, const Unpacked<F, kPanels>& w, int64_t blocks, const std::byte* x,
-                                 const std::byte* xs, const std::byte* xm, int64_t x_stride, float* products,
-                                 int64_t products_stride) {
-  if (columns >= kColumns) {
-    return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
-  }
-  if constexpr (kColumns > 1) {
+[[gnu::always_inline]] inline void sweep_columns(int64_t columns, const Unpacked<F, kPanels>& w, int64_t blocks,
+                                                 const std::byte* x, const std::byte* xs, const std::byte* xm,
+                                                 int64_t x_stride, float* products, int64_t products_stride) {
+  if constexpr (kColumns > 0) {
+    if (columns == kColumns) {
+      return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
+    }
     sweep_columns<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products, products_stride);
   }
 }
@@ -335,11 +423,13 @@ void sweep_panels(const LinearTile& tile) {
   for (int64_t first = 0; first < blocks; first += kTileBlocks) {
     const int64_t count = blocks - first < kTileBlocks ? blocks - first : kTileBlocks;
     unpack<F, kPanels>(tile, first, count, w);
-    for (int64_t c = 0; c < tile.columns; c += kSweepColumns) {
+    for (int64_t c = 0; c < tile.columns;) {
+      const int64_t columns = next_columns(tile.columns - c, kSweepColumns<F>);
       const std::byte* row = tile.x + c * tile.x_stride;
-      sweep_columns<F, kPanels, kSweepColumns>(tile.columns - c, w, count, row + first * kBlock,
-                                               row + layout.scales + first * 4, row + layout.sums + first * 4,
-                                               tile.x_stride, tile.products + c * products_stride, products_stride);
+      sweep_columns<F, kPanels, kSweepColumns<F>>(columns, w, count, row + first * kBlock,
+                                                  row + layout.scales + first * 4, row + layout.sums + first * 4,
+                                                  tile.x_stride, tile.products + c * products_stride, products_stride);
+      c += columns;
     }
   }
 }
@@ -356,12 +446,10 @@ void sweep_all(LinearTile tile) {
 }
 
 template <class F, int kColumns>
-void stream_all(LinearTile tile) {
-  const int64_t products_stride = tile.panels_count * kLanes;
-  for (int64_t left = tile.panels_count; left > 0; left -= kStreamPanels) {
-    stream<F, kColumns>(tile, left < kStreamPanels ? left : kStreamPanels, products_stride);
-    tile.panels += kStreamPanels * tile.panel_stride;
-    tile.products += kStreamPanels * kLanes;
+void stream_all(const LinearTile& tile) {
+  for (int64_t p = 0; p < tile.panels_count; ++p) {
+    stream<F, kColumns>(tile, tile.panels + p * tile.panel_stride, tile.products + p * kLanes,
+                        tile.panels_count * kLanes);
   }
 }
 
@@ -383,5 +471,3 @@ void linear_tile_of(const LinearTile& tile) {
 
 }  // namespace
 }  // namespace minfer::cpu::avx2
-
-#undef MINFER_INLINE

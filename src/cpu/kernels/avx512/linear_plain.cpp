@@ -10,6 +10,7 @@ namespace minfer::cpu::avx512 {
 namespace {
 
 constexpr int kLanes = 16;
+constexpr int kStreamPanels = 4;  // sums in registers, enough to hide the latency of an addition
 constexpr int kSweepPanels = 2;
 constexpr int kSweepColumns = 6;
 constexpr int64_t kTileElements = 128;  // unpacked at once: 16 KB
