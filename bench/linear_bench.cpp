@@ -172,8 +172,8 @@ Inputs make_inputs(int64_t rows, int64_t k) {
 }
 
 double time_linear(Isa isa, ThreadPool& pool, const ActivationRows& x, const LinearWeight& weight, int runs) {
-  std::vector<float> out(static_cast<size_t>(x.rows * weight.rows));
-  const LinearTask task{weight, nullptr, nullptr, out.data(), weight.rows};
+  const HugeBuffer out(static_cast<size_t>(x.rows * weight.rows) * sizeof(float), "benchmark outputs");
+  const LinearTask task{weight, nullptr, nullptr, reinterpret_cast<float*>(out.data()), weight.rows};
   return best_time(pool, runs, [&](Worker& worker) { launch_linear(isa, worker, x, {&task, 1}); });
 }
 

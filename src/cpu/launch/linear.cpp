@@ -88,6 +88,16 @@ void finish(const LinearTask& task, const float* products, int64_t products_stri
   }
 }
 
+// Asks for the lines of out that a chunk will write: they arrive while it computes. Rows are far apart, so that no
+// hardware prefetcher finds them: with few products to a sum this is a fifth of the time.
+void prefetch_outputs(const LinearTask& task, int64_t first, int64_t count, int64_t column, int64_t columns) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  for (int64_t c = column; c < column + columns; ++c) {
+    const float* row = task.out + c * task.out_stride + first;
+    for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(row + i, 1, 2);
+  }
+}
+
 // The chunks of one weight: panels fastest, so that chunks in order share their columns.
 struct Chunks {
   LinearCut cut;
@@ -114,6 +124,7 @@ void run_chunk(const Product& product, const LinearTask& task, const Chunks& chu
   const int64_t columns = std::min(chunks.cut.columns, all_columns - column);
   const int64_t row = first * product.panel_rows;
   const int64_t rows = std::min(count * product.panel_rows, product.weight.rows - row);
+  if (columns > kStreamColumns) prefetch_outputs(task, row, rows, column, columns);
   Products products;
   compute(product, first, count, column, columns, products.values);
   finish(task, products.values, count * product.panel_rows, row, rows, column, columns);

@@ -135,10 +135,50 @@ template <class F>
   return product;
 }
 
+// One block of activations of some rows, `stride` bytes apart; the sums (of the block, or of its halves) have their
+// own.
+struct BlockActivations {
+  const std::byte* quants;
+  const std::byte* scales;
+  int64_t stride;
+  const std::byte* sums;
+  int64_t sums_stride;
+};
+
+// Adds one block of one panel to the products of kColumns columns.
+template <class F, int kColumns>
+[[gnu::always_inline]] inline void add_block(const Quads& w, const float* scales, const float* mins,
+                                             const BlockActivations& x, __m256 (&products)[kColumns]) {
+  constexpr int kPart = kQuads / F::kHalves;
+  __m256i start[F::kHalves];
+  for (int h = 0; h < F::kHalves; ++h) {
+    start[h] = _mm256_setzero_si256();
+    if constexpr (F::kSign == Sign::offset) start[h] = start_value<F, kPart>(w.q + h * kPart);
+  }
+  for (int c = 0; c < kColumns; ++c) {
+    __m256i integers[F::kHalves];
+    for (int h = 0; h < F::kHalves; ++h) {
+      integers[h] = start[h];
+      for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
+        __m256i words = _mm256_setzero_si256();
+        for (int q = part; q < part + F::kDepth; ++q) {
+          const __m256i a = activations<F::kSign>(x.quants + c * x.stride + 4 * q);
+          const __m256i product = multiply<F::kSign>(w.q[q], a);
+          words = q == part ? product : add_words(words, product);
+        }
+        integers[h] = _mm256_add_epi32(integers[h], widen(words));
+      }
+    }
+    products[c] = fold<F>(products[c], integers, scales, mins, kLanes, broadcast(x.scales + c * x.stride),
+                          x.sums + c * x.sums_stride);
+  }
+}
+
 // Few columns: one panel, weights unpacked in registers. A thread reads one stream of addresses: reading groups of four
 // panels in turns halves the rate on Zen 4, whose prefetcher then starts anew with each group.
 template <class F, int kColumns>
 void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t out_stride) {
+  constexpr int kScales = F::kBlocks * F::kHalves;
   const RowLayout layout = row_layout(tile.k);
   const int64_t groups = tile.k / (kBlock * F::kBlocks);
   __m256 products[kColumns];
@@ -152,39 +192,18 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
       for (int c = 0; c < kColumns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
     }
     const auto* group = reinterpret_cast<const uint8_t*>(panel) + g * F::kGroupBytes;
-    constexpr int kScales = F::kBlocks * F::kHalves;
     alignas(32) float scales[kScales * kLanes];
     alignas(32) float mins[kScales * kLanes];
     F::scales(group, scales, mins, kLanes);
     for (int b = 0; b < F::kBlocks; ++b) {
       Quads w;
       F::quads(group, b, w);
-      constexpr int kPart = kQuads / F::kHalves;
-      __m256i start[F::kHalves];
-      for (int h = 0; h < F::kHalves; ++h) {
-        start[h] = _mm256_setzero_si256();
-        if constexpr (F::kSign == Sign::offset) start[h] = start_value<F, kPart>(w.q + h * kPart);
+      BlockActivations block{x + b * kBlock, xs + 4 * b, tile.x_stride, xm + 4 * b, tile.x_stride};
+      if constexpr (F::kHalves == 2) {
+        block.sums = reinterpret_cast<const std::byte*>(halves[0] + 2 * b);
+        block.sums_stride = sizeof(halves[0]);
       }
-      for (int c = 0; c < kColumns; ++c) {
-        const int64_t row = c * tile.x_stride;
-        __m256i integers[F::kHalves];
-        for (int h = 0; h < F::kHalves; ++h) {
-          integers[h] = start[h];
-          for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
-            __m256i words = _mm256_setzero_si256();
-            for (int q = part; q < part + F::kDepth; ++q) {
-              const __m256i a = activations<F::kSign>(x + row + b * kBlock + 4 * q);
-              const __m256i product = multiply<F::kSign>(w.q[q], a);
-              words = q == part ? product : add_words(words, product);
-            }
-            integers[h] = _mm256_add_epi32(integers[h], widen(words));
-          }
-        }
-        const std::byte* sums = xm + row + 4 * b;
-        if constexpr (F::kHalves == 2) sums = reinterpret_cast<const std::byte*>(halves[c] + 2 * b);
-        products[c] = fold<F>(products[c], integers, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes,
-                              kLanes, broadcast(xs + row + 4 * b), sums);
-      }
+      add_block<F>(w, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes, block, products);
     }
   }
   for (int c = 0; c < kColumns; ++c) _mm256_store_ps(out + c * out_stride, products[c]);

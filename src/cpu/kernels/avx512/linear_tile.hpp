@@ -97,10 +97,44 @@ template <class F>
   return product;
 }
 
+// One block of activations of some rows, `stride` bytes apart; the sums (of the block, or of its halves) have their
+// own.
+struct BlockActivations {
+  const std::byte* quants;
+  const std::byte* scales;
+  int64_t stride;
+  const std::byte* sums;
+  int64_t sums_stride;
+};
+
+// Adds one block of one panel to the products of kColumns columns.
+template <class F, int kColumns>
+[[gnu::always_inline]] inline void add_block(const Quads& w, const float* scales, const float* mins,
+                                             const BlockActivations& x, __m512 (&products)[kColumns]) {
+  constexpr int kPart = kQuads / F::kHalves;
+  __m512i start[F::kHalves];
+  for (int h = 0; h < F::kHalves; ++h) {
+    start[h] = F::kSigned ? start_value(w.q + h * kPart, kPart) : _mm512_setzero_si512();
+  }
+  for (int c = 0; c < kColumns; ++c) {
+    __m512i integers[F::kHalves];
+    for (int h = 0; h < F::kHalves; ++h) {
+      __m512i sum = start[h];
+      for (int q = h * kPart; q < (h + 1) * kPart; ++q) {
+        sum = dot<F::kSigned>(sum, w.q[q], activations<F::kSigned>(x.quants + c * x.stride + 4 * q));
+      }
+      integers[h] = sum;
+    }
+    products[c] = fold<F>(products[c], integers, scales, mins, kLanes, broadcast(x.scales + c * x.stride),
+                          x.sums + c * x.sums_stride);
+  }
+}
+
 // Few columns: one panel, weights unpacked in registers. A thread reads one stream of addresses: reading groups of four
 // panels in turns halves the rate on Zen 4, whose prefetcher then starts anew with each group.
 template <class F, int kColumns>
 void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t out_stride) {
+  constexpr int kScales = F::kBlocks * F::kHalves;
   const RowLayout layout = row_layout(tile.k);
   const int64_t groups = tile.k / (kBlock * F::kBlocks);
   __m512 products[kColumns];
@@ -114,34 +148,18 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
       for (int c = 0; c < kColumns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
     }
     const auto* group = reinterpret_cast<const uint8_t*>(panel) + g * F::kGroupBytes;
-    constexpr int kScales = F::kBlocks * F::kHalves;
     alignas(64) float scales[kScales * kLanes];
     alignas(64) float mins[kScales * kLanes];
     F::scales(group, scales, mins, kLanes);
     for (int b = 0; b < F::kBlocks; ++b) {
       Quads w;
       F::quads(group, b, w);
-      constexpr int kPart = kQuads / F::kHalves;
-      __m512i start[F::kHalves];
-      for (int h = 0; h < F::kHalves; ++h) {
-        start[h] = F::kSigned ? start_value(w.q + h * kPart, kPart) : _mm512_setzero_si512();
+      BlockActivations block{x + b * kBlock, xs + 4 * b, tile.x_stride, xm + 4 * b, tile.x_stride};
+      if constexpr (F::kHalves == 2) {
+        block.sums = reinterpret_cast<const std::byte*>(halves[0] + 2 * b);
+        block.sums_stride = sizeof(halves[0]);
       }
-      for (int c = 0; c < kColumns; ++c) {
-        const int64_t row = c * tile.x_stride;
-        __m512i integers[F::kHalves];
-        for (int h = 0; h < F::kHalves; ++h) {
-          __m512i sum = start[h];
-          for (int q = 0; q < kPart; ++q) {
-            sum = dot<F::kSigned>(sum, w.q[h * kPart + q],
-                                  activations<F::kSigned>(x + row + b * kBlock + 4 * (h * kPart + q)));
-          }
-          integers[h] = sum;
-        }
-        const std::byte* sums = xm + row + 4 * b;
-        if constexpr (F::kHalves == 2) sums = reinterpret_cast<const std::byte*>(halves[c] + 2 * b);
-        products[c] = fold<F>(products[c], integers, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes,
-                              kLanes, broadcast(xs + row + 4 * b), sums);
-      }
+      add_block<F>(w, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes, block, products);
     }
   }
   for (int c = 0; c < kColumns; ++c) _mm512_store_ps(out + c * out_stride, products[c]);
