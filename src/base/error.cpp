@@ -5,13 +5,20 @@ namespace minfer {
 
 std::string_view error_code_name(ErrorCode code) {
   switch (code) {
-    case ErrorCode::invalid_input: return "invalid_input";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::out_of_memory: return "out_of_memory";
-    case ErrorCode::io: return "io";
-    case ErrorCode::device: return "device";
-    case ErrorCode::cancelled: return "cancelled";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::invalid_input:
+      return "invalid_input";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::out_of_memory:
+      return "out_of_memory";
+    case ErrorCode::io:
+      return "io";
+    case ErrorCode::device:
+      return "device";
+    case ErrorCode::cancelled:
+      return "cancelled";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "internal";
 }

@@ -28,7 +28,7 @@ struct FileDescriptor {
 FileMap::FileMap(const std::string& path) : path_(path) {
   FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (file.fd < 0) fail(ErrorCode::io, "{}: can't open: {}", path, std::strerror(errno));
-  struct stat status {};
+  struct stat status{};
   if (::fstat(file.fd, &status) != 0) fail(ErrorCode::io, "{}: can't read its size: {}", path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) fail(ErrorCode::invalid_input, "{}: not a regular file", path);
   size_bytes_ = static_cast<size_t>(status.st_size);

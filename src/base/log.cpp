@@ -12,7 +12,9 @@ LogSink& sink_holder() {
 
 }  // namespace
 
-void set_log_sink(LogSink sink) { sink_holder() = std::move(sink); }
+void set_log_sink(LogSink sink) {
+  sink_holder() = std::move(sink);
+}
 
 void log_message(LogLevel level, std::string_view message) {
   if (const LogSink& sink = sink_holder()) sink(level, message);

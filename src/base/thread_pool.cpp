@@ -21,6 +21,10 @@
 #include <thread>
 #include <vector>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 #include "base/error.hpp"
 
 namespace minfer {
@@ -29,11 +33,21 @@ namespace {
 // How long a thread spins before it sleeps: longer than the gaps inside a step, far shorter than a frame of idleness.
 constexpr std::chrono::microseconds kSpinTime{80};
 constexpr int kPausesPerClockRead = 32;
+constexpr int kClockReadsPerCoreCheck = 16;
 constexpr size_t kCacheLineBytes = 64;
 
 // Thrown out of barrier() in the other threads of a section in which one body threw. No std::exception: a body that
 // handles its own errors does not catch it by accident.
 struct SectionAborted {};
+
+// The core that the calling thread is on; -1 where the system does not say.
+int current_core() {
+#if defined(__linux__)
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
 
 inline void pause_cpu() {
 #if defined(__x86_64__)
@@ -54,29 +68,21 @@ struct alignas(kCacheLineBytes) Event {
     if (sleepers.load(std::memory_order_seq_cst) != 0) value.notify_all();
   }
 
-  // Returns when the counter is no longer `seen`.
-  void wait(uint32_t seen, bool may_spin) {
-    if (may_spin && spin(seen)) return;
+  // Sleeps until the counter is no longer `seen`.
+  void sleep(uint32_t seen) {
     sleepers.fetch_add(1, std::memory_order_seq_cst);
     while (value.load(std::memory_order_seq_cst) == seen) value.wait(seen, std::memory_order_seq_cst);
     sleepers.fetch_sub(1, std::memory_order_relaxed);
-  }
-
- private:
-  bool spin(uint32_t seen) const {
-    const auto limit = std::chrono::steady_clock::now() + kSpinTime;
-    do {
-      for (int i = 0; i < kPausesPerClockRead; ++i) {
-        if (now() != seen) return true;
-        pause_cpu();
-      }
-    } while (std::chrono::steady_clock::now() < limit);
-    return false;
   }
 };
 
 struct alignas(kCacheLineBytes) Counter {
   std::atomic<int64_t> value{0};
+};
+
+// The core that a thread was on when it last started a section or arrived at a barrier.
+struct alignas(kCacheLineBytes) Core {
+  std::atomic<int> number{-1};
 };
 
 }  // namespace
@@ -98,7 +104,40 @@ struct ThreadPool::State {
   Counter remaining;
   Counter loop_counters[2];
   alignas(kCacheLineBytes) std::atomic<bool> aborted{false};
+  std::unique_ptr<Core[]> cores;  // of each thread
   std::vector<std::thread> others;
+
+  void note_core(int index) {
+    cores[static_cast<size_t>(index)].number.store(current_core(), std::memory_order_relaxed);
+  }
+
+  bool shares_core(int index) const {
+    const int own = current_core();
+    for (int other = 0; other < threads && own >= 0; ++other) {
+      if (other != index && cores[static_cast<size_t>(other)].number.load(std::memory_order_relaxed) == own)
+        return true;
+    }
+    return false;
+  }
+
+  // Spins until the event's counter is no longer `seen` (true) or spinning makes no more sense (false).
+  bool spin(const Event& event, uint32_t seen, int index) const {
+    const auto limit = std::chrono::steady_clock::now() + kSpinTime;
+    for (int reads = 0; may_spin; ++reads) {
+      for (int i = 0; i < kPausesPerClockRead; ++i) {
+        if (event.now() != seen) return true;
+        pause_cpu();
+      }
+      if (std::chrono::steady_clock::now() >= limit) return false;
+      if (reads % kClockReadsPerCoreCheck == 0 && shares_core(index)) return false;
+    }
+    return false;
+  }
+
+  // Returns when the event's counter is no longer `seen`.
+  void wait(Event& event, uint32_t seen, int index) {
+    if (!spin(event, seen, index)) event.sleep(seen);
+  }
 
   // Runs the body as one worker; never throws.
   void run_body(Worker& worker) {
@@ -131,6 +170,7 @@ ThreadPool::ThreadPool(int threads) : state_(std::make_unique<State>()) {
   State& state = *state_;
   state.threads = threads;
   state.may_spin = static_cast<unsigned>(threads) <= std::thread::hardware_concurrency();
+  state.cores = std::make_unique<Core[]>(static_cast<size_t>(threads));
   try {
     state.others.reserve(static_cast<size_t>(threads - 1));
     for (int index = 1; index < threads; ++index) {
@@ -156,8 +196,9 @@ void ThreadPool::serve(int index) {
   State& state = *state_;
   uint32_t seen = 0;  // the section counter before the pool's first section
   for (;;) {
-    state.section.wait(seen, state.may_spin);
+    state.wait(state.section, seen, index);
     ++seen;
+    state.note_core(index);
     if (state.stopping.load(std::memory_order_acquire)) return;
     Worker worker(*this, index, state.threads);
     state.run_body(worker);
@@ -179,6 +220,7 @@ void ThreadPool::run(FunctionRef<void(Worker&)> body) {
     body(worker);
     return;
   }
+  state.note_core(0);
   state.body = &body;
   state.exception = nullptr;
   state.aborted.store(false, std::memory_order_relaxed);
@@ -188,13 +230,14 @@ void ThreadPool::run(FunctionRef<void(Worker&)> body) {
   const uint32_t before = state.done.now();
   state.section.signal();  // publishes the stores above
   state.run_body(worker);
-  state.done.wait(before, state.may_spin);
+  state.wait(state.done, before, 0);
   if (state.exception) std::rethrow_exception(std::exchange(state.exception, nullptr));
 }
 
 void Worker::barrier() {
   if (count_ == 1) return;
   ThreadPool::State& state = *pool_.state_;
+  state.note_core(index_);
   const uint32_t seen = state.phase.now();
   if (state.aborted.load(std::memory_order_acquire)) throw SectionAborted{};
   if (state.arrived.value.fetch_add(1, std::memory_order_acq_rel) == count_ - 1) {
@@ -202,7 +245,7 @@ void Worker::barrier() {
     state.phase.signal();
     return;
   }
-  state.phase.wait(seen, state.may_spin);
+  state.wait(state.phase, seen, index_);
   if (state.aborted.load(std::memory_order_acquire)) throw SectionAborted{};
 }
 

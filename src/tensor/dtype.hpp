@@ -1,6 +1,7 @@
 // Element types: every type id that the GGUF format names, with its name, block size and codec where minfer has one.
-// A quantized type stores `block_elements` consecutive elements of a row in `block_bytes` bytes; plain types have blocks of
-// one. Ids and sizes: the ggml format (ggml/docs/gguf.md and ggml.h). One row of the table in dtype.cpp adds a type.
+// A quantized type stores `block_elements` consecutive elements of a row in `block_bytes` bytes; plain types have
+// blocks of one. Ids and sizes: the ggml format (ggml/docs/gguf.md and ggml.h). One row of the table in dtype.cpp adds
+// a type.
 #pragma once
 
 #include <cstddef>
@@ -46,6 +47,7 @@ enum class DType : uint32_t {
   mxfp4 = 39,
   nvfp4 = 40,
   q1_0 = 41,
+  q2_0 = 42,
 };
 
 // Decodes `blocks` consecutive blocks from `source` (any alignment) to blocks * block_elements floats.
@@ -53,10 +55,10 @@ using DequantizeFn = void (*)(const std::byte* source, int64_t blocks, float* de
 
 struct DTypeInfo {
   DType dtype;
-  std::string_view name;      // as the field writes it: "F16", "Q4_K", "IQ4_NL"
-  int32_t block_elements;     // elements a block
-  int32_t block_bytes;        // bytes a block
-  DequantizeFn dequantize;    // nullptr: known, but minfer can't decode it
+  std::string_view name;    // as the field writes it: "F16", "Q4_K", "IQ4_NL"
+  int32_t block_elements;   // elements a block
+  int32_t block_bytes;      // bytes a block
+  DequantizeFn dequantize;  // nullptr: known, but minfer can't decode it
 };
 
 // The row of a type that is in the table; every DType is.
@@ -66,7 +68,7 @@ std::optional<DType> dtype_from_id(uint32_t id);
 // The row with a name, letter case ignored ("q4_k", "Q4_K"); nullopt if there is none.
 std::optional<DType> dtype_from_name(std::string_view name);
 
-// Bytes of a row of `elements`; elements must be a multiple of the block size (checked: internal).
+// Bytes of a row of `elements`; elements must be a multiple of the block size and the result fit (checked: internal).
 int64_t row_bytes(DType dtype, int64_t elements);
 
 // IEEE half and bfloat16 to float, exact; float to half and bfloat16 rounds to nearest even.

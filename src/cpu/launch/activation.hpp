@@ -1,6 +1,6 @@
-// Activations in 8 bits: what a quantized linear reads on the vector instruction sets. A row of k values (k a multiple of
-// 32) is cut in blocks of 32; block b has scale d_b = max|x| / 127 and quants round(x / d_b), ties to even (0 where the
-// block is all zeros). In memory a row is, at a stride of q8_row_bytes(k), a multiple of 64:
+// Activations in 8 bits: what a quantized linear reads on the vector instruction sets. A row of k values (k a multiple
+// of 32) is cut in blocks of 32; block b has scale d_b = max|x| / 127 and quants round(x / d_b), ties to even (0 where
+// the block is all zeros). In memory a row is, at a stride of q8_row_bytes(k), a multiple of 64:
 //   int8  quants[k]        padded with zeros to a multiple of 64
 //   float scales[k / 32]   d_b
 //   float sums[k / 32]     d_b * sum of the block's quants, the sum taken exactly in integers first
@@ -13,7 +13,9 @@ namespace minfer::cpu {
 
 inline constexpr int64_t kQ8BlockElements = 32;
 
-constexpr int64_t q8_quants_bytes(int64_t k) { return (k + 63) / 64 * 64; }
+constexpr int64_t q8_quants_bytes(int64_t k) {
+  return (k + 63) / 64 * 64;
+}
 constexpr int64_t q8_row_bytes(int64_t k) {
   return (q8_quants_bytes(k) + 2 * (k / kQ8BlockElements) * static_cast<int64_t>(sizeof(float)) + 63) / 64 * 64;
 }

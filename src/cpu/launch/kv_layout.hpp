@@ -10,14 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "graph/enums.hpp"
+
 namespace minfer::cpu {
 
 inline constexpr int64_t kKvPageTokens = 64;
 
-enum class KvFormat : uint8_t {
-  f32,
-  f16,  // rounded to nearest even
-};
+using graph::KvFormat;
 
 // The cache of one layer.
 struct KvLayerSpec {

@@ -1,0 +1,245 @@
+// Linear kernels against the machine's limits: for each instruction set and type, decode (one column, weights larger
+// than the caches) as a fraction of the read bandwidth measured on the same memory in the same seconds, and prefill
+// (256 columns) as a fraction of the instruction set's 8-bit dot rate (AVX-512: vpdpbusd; AVX2: maddubs summed in 16
+// bits by fours). Usage: linear_bench [ISA|all] [TYPE|all] [THREADS]. Plain types count against fp32 FMA.
+#include <immintrin.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/thread_pool.hpp"
+#include "cpu/launch/linear.hpp"
+#include "cpu/launch/linear_test_data.hpp"
+#include "cpu/runtime/memory.hpp"
+
+namespace minfer::cpu {
+namespace {
+
+using testing::kLinearTypes;
+using testing::LinearType;
+
+constexpr int64_t kDecodeBytes = 96 << 20;
+constexpr int64_t kDecodeK = 2048;
+constexpr int64_t kPrefillRows = 256;
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The best of some runs of body() on all threads of the pool.
+template <class Body>
+double best_time(ThreadPool& pool, int runs, Body body) {
+  double best = 1e9;
+  for (int i = 0; i < runs; ++i) {
+    const double start = seconds();
+    pool.run(body);
+    best = std::min(best, seconds() - start);
+  }
+  return best;
+}
+
+[[gnu::target("avx2")]] int64_t read_all(const std::byte* p, int64_t bytes, int64_t streams) {
+  const int64_t segment = bytes / streams / 128 * 128;
+  __m256i sums[4] = {};
+  for (int64_t at = 0; at < segment; at += 128) {
+    for (int64_t s = 0; s < streams; ++s) {
+      const auto* line = reinterpret_cast<const __m256i*>(p + s * segment + at);
+      for (int i = 0; i < 4; ++i) sums[i] = _mm256_add_epi64(sums[i], _mm256_load_si256(line + i));
+    }
+  }
+  const __m256i sum = _mm256_add_epi64(_mm256_add_epi64(sums[0], sums[1]), _mm256_add_epi64(sums[2], sums[3]));
+  return _mm256_extract_epi64(sum, 0);
+}
+
+volatile int64_t sink;
+
+double read_bandwidth(ThreadPool& pool, const HugeBuffer& memory) {
+  double best = 0;
+  for (const int64_t streams : {1, 4, 8}) {
+    const int64_t bytes = static_cast<int64_t>(memory.size_bytes()) / pool.threads() / 4096 * 4096;
+    const double time = best_time(
+        pool, 5, [&](Worker& worker) { sink = read_all(memory.data() + worker.index() * bytes, bytes, streams); });
+    best = std::max(best, static_cast<double>(bytes * pool.threads()) / time);
+  }
+  return best;
+}
+
+// Each thread on a processor of its own, so that two never share one.
+void pin(ThreadPool& pool) {
+  pool.run([](Worker& worker) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<size_t>(worker.index()), &set);
+    sched_setaffinity(0, sizeof(set), &set);
+  });
+}
+
+constexpr int64_t kLimitLoops = 3'000'000;
+
+[[gnu::target("avx512f,avx512vnni")]] void dot_loop() {
+  __m512i sums[12];
+  for (int i = 0; i < 12; ++i) sums[i] = _mm512_set1_epi32(i);  // all different, or the compiler computes one
+  __m512i a = _mm512_set1_epi8(1);
+  const __m512i b = _mm512_set1_epi8(2);
+  for (int64_t i = 0; i < kLimitLoops; ++i) {
+    for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, a, b);
+    asm volatile("" : "+v"(a));
+  }
+  for (const __m512i& sum : sums) sink = sink + _mm_cvtsi128_si32(_mm512_castsi512_si128(sum));
+}
+
+[[gnu::target("avx2")]] void maddubs_loop() {
+  __m256i sums[4];
+  for (int i = 0; i < 4; ++i) sums[i] = _mm256_set1_epi32(i);
+  __m256i a = _mm256_set1_epi8(1);
+  const __m256i one = _mm256_set1_epi16(1);
+  __m256i b[4];
+  for (int i = 0; i < 4; ++i) b[i] = _mm256_set1_epi8(static_cast<char>(i + 1));
+  for (int64_t i = 0; i < kLimitLoops; ++i) {
+    for (__m256i& sum : sums) {
+      __m256i words = _mm256_setzero_si256();
+      for (const __m256i& w : b) {
+        asm volatile("" : "+x"(a));
+        words = _mm256_add_epi16(words, _mm256_maddubs_epi16(a, w));
+      }
+      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(words, one));
+    }
+  }
+  for (const __m256i& sum : sums) sink = sink + _mm256_extract_epi32(sum, 0);
+}
+
+[[gnu::target("avx2,fma")]] void fma_loop() {
+  __m256 sums[12];
+  for (int i = 0; i < 12; ++i) sums[i] = _mm256_set1_ps(static_cast<float>(i));
+  __m256 a = _mm256_set1_ps(1.0001f);
+  const __m256 b = _mm256_set1_ps(1e-6f);
+  for (int64_t i = 0; i < kLimitLoops; ++i) {
+    for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, a, b);
+    asm volatile("" : "+x"(a));
+  }
+  float total = 0;
+  for (const __m256& sum : sums) total += _mm256_cvtss_f32(sum);
+  sink = static_cast<int64_t>(total);
+}
+
+// Operations a second of all threads.
+struct Limits {
+  double dots;
+  double fma;
+};
+
+Limits measure_limits(Isa isa, ThreadPool& pool) {
+  const double threads = pool.threads();
+  const double loops = static_cast<double>(kLimitLoops);
+  Limits limits{};
+  limits.fma = threads * loops * 12 * 16 / best_time(pool, 3, [](Worker&) { fma_loop(); });
+  if (isa == Isa::avx512) {
+    limits.dots = threads * loops * 12 * 128 / best_time(pool, 3, [](Worker&) { dot_loop(); });
+  } else {
+    limits.dots = threads * loops * 16 * 64 / best_time(pool, 3, [](Worker&) { maddubs_loop(); });
+  }
+  return limits;
+}
+
+// Random panels, repeated to fill `rows`.
+void fill(const LinearType& type, Layout layout, int64_t rows, int64_t k, std::byte* out) {
+  std::mt19937 random(1);
+  const std::vector<std::byte> source = testing::random_rows(type, 64, k, random);
+  const auto bytes = static_cast<int64_t>(source.size());
+  pack_panels(type.dtype, layout, 64, k, source.data(), out);
+  for (int64_t row = 64; row < rows; row += 64) std::copy_n(out, bytes, out + row / 64 * bytes);
+}
+
+struct Inputs {
+  std::vector<float> f32;
+  testing::Q8Rows q8;
+  ActivationRows rows(int64_t count, int64_t k) const { return {count, f32.data(), k, q8.data}; }
+};
+
+Inputs make_inputs(int64_t rows, int64_t k) {
+  std::mt19937 random(2);
+  std::normal_distribution<float> normal;
+  Inputs inputs;
+  inputs.f32.resize(static_cast<size_t>(rows * k));
+  for (float& value : inputs.f32) value = normal(random);
+  inputs.q8 = testing::quantize_rows(inputs.f32, k);
+  return inputs;
+}
+
+double time_linear(Isa isa, ThreadPool& pool, const ActivationRows& x, const LinearWeight& weight, int runs) {
+  const HugeBuffer out(static_cast<size_t>(x.rows * weight.rows) * sizeof(float), "benchmark outputs");
+  const LinearTask task{weight, nullptr, nullptr, reinterpret_cast<float*>(out.data()), weight.rows};
+  return best_time(pool, runs, [&](Worker& worker) { launch_linear(isa, worker, x, {&task, 1}); });
+}
+
+void bench_type(Isa isa, const LinearType& type, const HugeBuffer& memory, std::span<ThreadPool*> pools,
+                const Limits& limits) {
+  const Layout layout = *linear_layout(isa, type.dtype);
+  std::printf("%-7s %-7s", std::string(isa_name(isa)).c_str(),
+              std::string(tensor::dtype_info(type.dtype).name).c_str());
+  const int64_t rows = kDecodeBytes / tensor::row_bytes(type.dtype, kDecodeK) / 64 * 64;
+  fill(type, layout, rows, kDecodeK, memory.data());
+  const Inputs one = make_inputs(1, kDecodeK);
+  for (ThreadPool* pool : pools) {
+    const double bandwidth = read_bandwidth(*pool, memory);
+    const double time =
+        time_linear(isa, *pool, one.rows(1, kDecodeK), {type.dtype, layout, rows, kDecodeK, memory.data()}, 7);
+    const double rate = static_cast<double>(rows * tensor::row_bytes(type.dtype, kDecodeK)) / time;
+    std::printf("  decode %dt %5.1f GB/s %3.0f%%", pool->threads(), rate / 1e9, 100 * rate / bandwidth);
+  }
+  const double limit = linear_reads_q8(isa, type.dtype) ? limits.dots : limits.fma;
+  for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1024, 3072}, {3072, 1024}}) {
+    fill(type, layout, n, k, memory.data());
+    const Inputs x = make_inputs(kPrefillRows, k);
+    const double time =
+        time_linear(isa, *pools.back(), x.rows(kPrefillRows, k), {type.dtype, layout, n, k, memory.data()}, 7);
+    const double rate = 2.0 * static_cast<double>(n * k * kPrefillRows) / time;
+    std::printf("  prefill %ldx%ld %4.0f GOPS %3.0f%%", static_cast<long>(n), static_cast<long>(k), rate / 1e9,
+                100 * rate / limit);
+  }
+  // Packing, one thread.
+  const std::vector<std::byte> source(static_cast<size_t>(1024 * tensor::row_bytes(type.dtype, kDecodeK)));
+  const double time = best_time(*pools.front(), 3, [&](Worker&) {
+    pack_panels(type.dtype, layout, 1024, kDecodeK, source.data(), memory.data());
+  });
+  std::printf("  pack %.2f GB/s\n", static_cast<double>(source.size()) / time / 1e9);
+  std::fflush(stdout);
+}
+
+int run(int argc, char** argv) {
+  const std::string isa_wanted = argc > 1 ? argv[1] : "all";
+  const std::string type_wanted = argc > 2 ? argv[2] : "all";
+  ThreadPool single(1);
+  ThreadPool several(argc > 3 ? std::atoi(argv[3]) : 2);
+  ThreadPool* pools[] = {&single, &several};
+  pin(several);
+  const HugeBuffer memory(static_cast<size_t>(kDecodeBytes), "benchmark weights");
+  for (const Isa isa : {Isa::avx512, Isa::avx2}) {
+    if (!isa_available(isa) || (isa_wanted != "all" && isa_wanted != isa_name(isa))) continue;
+    const Limits limits = measure_limits(isa, several);
+    std::printf("%s, %d threads: 8-bit dots %.0f GOPS, fp32 FMA %.0f GFLOP/s\n", std::string(isa_name(isa)).c_str(),
+                several.threads(), limits.dots / 1e9, limits.fma / 1e9);
+    for (const LinearType& type : kLinearTypes) {
+      if (type_wanted != "all" && type_wanted != tensor::dtype_info(type.dtype).name) continue;
+      bench_type(isa, type, memory, pools, limits);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace minfer::cpu
+
+int main(int argc, char** argv) {
+  try {
+    return minfer::cpu::run(argc, argv);
+  } catch (const minfer::Error& error) {
+    std::fprintf(stderr, "linear_bench: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,216 @@
+// `minfer bench`: speed of prefill and decode, a row a test: pp256 (a prompt of 256 tokens), tg32 (32 tokens decoded
+// one by one), tg32@d2048 (the same with 2048 tokens in the cache). Each is measured -r times after one run to warm up;
+// tokens are random. The limits of the machine are measured in the same run, and each row says which fraction of them
+// it reached.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "cli/command.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/io.hpp"
+#include "cli/model_options.hpp"
+#include "engine/sequence.hpp"
+#include "engine/work.hpp"
+#include "model/synthetic.hpp"
+
+namespace minfer::cli {
+namespace {
+
+constexpr int64_t kMaxBenchTokens = 1 << 20;
+
+struct Options {
+  ModelOptions model;
+  std::string synthetic;
+  std::vector<int64_t> prompts = {256};
+  std::vector<int64_t> generations = {32};
+  std::vector<int64_t> depths = {0};
+  int repetitions = 3;
+  std::string output = "md";
+};
+
+struct Row {
+  std::string name;
+  double tokens_per_second = 0;
+  double stddev = 0;
+  double fraction_of_limit = 0;
+};
+
+// The file of --synthetic, in the temporary folder; its name is gone as soon as it is open.
+gguf::File open_synthetic(const std::string& what) {
+  namespace fs = std::filesystem;
+  const fs::path path =
+      fs::temp_directory_path() /
+      fmt::format("minfer-synthetic-{:016x}.gguf", (uint64_t{std::random_device{}()} << 32) | std::random_device{}());
+  try {
+    model::write_synthetic(what, path.string());
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::invalid_input) throw UsageError(error.what());
+    throw;
+  }
+  gguf::File file(path.string());
+  std::error_code error;
+  fs::remove(path, error);
+  if (error) fail(ErrorCode::io, "{}: can't remove: {}", path.string(), error.message());
+  return file;
+}
+
+class Bench {
+ public:
+  Bench(LoadedModel& loaded, const graph::DeviceLimits& limits, int repetitions)
+      : loaded_(loaded), limits_(limits), repetitions_(repetitions), random_(1) {}
+
+  Row prefill(int64_t tokens, int64_t depth) {
+    const double limit = engine::prefill_limit_seconds(loaded_.model, device(), limits_, tokens, depth);
+    return measure(fmt::format("pp{}{}", tokens, depth_suffix(depth)), tokens, depth, limit,
+                   [&](engine::Sequence& sequence) { sequence.append(random_tokens(tokens)); });
+  }
+
+  Row decode(int64_t tokens, int64_t depth) {
+    double limit = 0;
+    for (int64_t i = 0; i < tokens; ++i) {
+      limit += engine::decode_limit_seconds(loaded_.model, device(), limits_, loaded_.runner->options(), depth + i);
+    }
+    return measure(fmt::format("tg{}{}", tokens, depth_suffix(depth)), tokens, depth, limit,
+                   [&](engine::Sequence& sequence) {
+                     for (const int32_t token : random_tokens(tokens)) sequence.append(std::span(&token, 1));
+                   });
+  }
+
+ private:
+  static std::string depth_suffix(int64_t depth) { return depth == 0 ? "" : fmt::format("@d{}", depth); }
+  const graph::Backend& device() const { return loaded_.registry.preferred(); }
+
+  std::vector<int32_t> random_tokens(int64_t count) {
+    std::vector<int32_t> ids;
+    const uint64_t vocabulary = static_cast<uint64_t>(loaded_.model.config().vocabulary);
+    for (int64_t i = 0; i < count; ++i) ids.push_back(static_cast<int32_t>(random_() % vocabulary));
+    return ids;
+  }
+
+  Row measure(std::string name, int64_t tokens, int64_t depth, double limit_seconds,
+              const std::function<void(engine::Sequence&)>& work) {
+    std::vector<double> rates;
+    for (int run = 0; run <= repetitions_; ++run) {
+      if (interrupted()) fail(ErrorCode::cancelled, "cancelled in {}", name);
+      engine::PagePool pool(loaded_.runner->pages());
+      engine::Sequence sequence(*loaded_.runner, pool);
+      if (depth > 0) sequence.append(random_tokens(depth));
+      const auto start = std::chrono::steady_clock::now();
+      work(sequence);
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      if (run > 0) rates.push_back(static_cast<double>(tokens) / seconds);  // the first run warms up
+    }
+    double mean = 0, variance = 0;
+    for (const double rate : rates) mean += rate / static_cast<double>(rates.size());
+    for (const double rate : rates) variance += (rate - mean) * (rate - mean);
+    const double stddev = rates.size() > 1 ? std::sqrt(variance / static_cast<double>(rates.size() - 1)) : 0.0;
+    return {std::move(name), mean, stddev, mean * limit_seconds / static_cast<double>(tokens)};
+  }
+
+  LoadedModel& loaded_;
+  const graph::DeviceLimits& limits_;
+  int repetitions_;
+  std::mt19937_64 random_;
+};
+
+std::string limits_text(const graph::DeviceLimits& limits) {
+  return fmt::format("limits: read {:.1f} GB/s, 8-bit dots {:.0f} GOPS, f32 multiply-adds {:.0f} GFLOP/s",
+                     limits.read_bytes_per_second / 1e9, limits.dot8_ops_per_second / 1e9,
+                     limits.float_ops_per_second / 1e9);
+}
+
+std::string format_rows(const std::vector<Row>& rows, const Options& options, const LoadedModel& loaded,
+                        const graph::DeviceLimits& limits) {
+  const std::string model = options.synthetic.empty() ? options.model.model : options.synthetic;
+  const graph::Backend& device = loaded.registry.preferred();
+  if (options.output == "json") {
+    nlohmann::ordered_json json = {{"model", model},
+                                   {"device", device.name()},
+                                   {"description", device.description()},
+                                   {"limits",
+                                    {{"read_bytes_per_second", limits.read_bytes_per_second},
+                                     {"dot8_ops_per_second", limits.dot8_ops_per_second},
+                                     {"float_ops_per_second", limits.float_ops_per_second}}},
+                                   {"rows", nlohmann::ordered_json::array()}};
+    for (const Row& row : rows) {
+      json["rows"].push_back({{"name", row.name},
+                              {"tokens_per_second", row.tokens_per_second},
+                              {"stddev", row.stddev},
+                              {"fraction_of_limit", row.fraction_of_limit}});
+    }
+    return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  }
+  const bool csv = options.output == "csv";
+  std::string text =
+      csv ? "name,tokens_per_second,stddev,fraction_of_limit\n"
+          : fmt::format("{}: {}\n{}\n\n| name | tokens_per_second | stddev | fraction_of_limit |\n|---|---|---|---|\n",
+                        model, device.description(), limits_text(limits));
+  for (const Row& row : rows) {
+    text += csv ? fmt::format("{},{:.3f},{:.3f},{:.4f}\n", row.name, row.tokens_per_second, row.stddev,
+                              row.fraction_of_limit)
+                : fmt::format("| {} | {:.2f} | {:.2f} | {:.3f} |\n", row.name, row.tokens_per_second, row.stddev,
+                              row.fraction_of_limit);
+  }
+  return text;
+}
+
+int run_bench(Options options) {
+  if (options.model.model.empty() == options.synthetic.empty()) {
+    throw UsageError("give a MODEL or --synthetic SHAPE:MIX");
+  }
+  const auto longest = [](const std::vector<int64_t>& counts) {
+    return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+  };
+  const int64_t context = longest(options.depths) + std::max(longest(options.prompts), longest(options.generations));
+  if (options.model.context == 0) options.model.context = std::max<int64_t>(context, 1);
+  if (options.model.context < context) {
+    throw UsageError(fmt::format("-c {} is too small for these tests; they need {}", options.model.context, context));
+  }
+  gguf::File file =
+      options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options.synthetic);
+  const auto loaded = load_model(std::move(file), options.model, options.model.context);
+  const graph::DeviceLimits limits = loaded->registry.preferred().measure_limits();
+  Bench bench(*loaded, limits, options.repetitions);
+  std::vector<Row> rows;
+  for (const int64_t depth : options.depths) {
+    for (const int64_t tokens : options.prompts) {
+      if (tokens > 0) rows.push_back(bench.prefill(tokens, depth));
+    }
+    for (const int64_t tokens : options.generations) {
+      if (tokens > 0) rows.push_back(bench.decode(tokens, depth));
+    }
+  }
+  write_stdout(format_rows(rows, options, *loaded, limits));
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> declare_bench(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  add_model_options(app, options->model, false);
+  const auto counts = [&](const std::string& flags, std::vector<int64_t>& values, const std::string& text) {
+    app.add_option(flags, values, text)
+        ->delimiter(',')
+        ->check(CLI::Range(int64_t{0}, kMaxBenchTokens))
+        ->capture_default_str();
+  };
+  app.add_option("--synthetic", options->synthetic, "SHAPE:MIX in place of a model, such as qwen3-0.6b:q4_k_m");
+  counts("-p,--prompt", options->prompts, "Prompt lengths, comma-separated (0: none)");
+  counts("-n,--generate", options->generations, "Numbers of tokens to decode (0: none)");
+  counts("-d,--depth", options->depths, "Tokens in the cache before each test");
+  app.add_option("-r,--repetitions", options->repetitions, "Measured runs a test")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("-o,--output", options->output, "md, csv or json")
+      ->check(CLI::IsMember({"md", "csv", "json"}))
+      ->capture_default_str();
+  return [options] { return run_bench(*options); };
+}
+
+}  // namespace minfer::cli

@@ -1,0 +1,75 @@
+// Input, output and progress of the command line. See io.hpp.
+#include "cli/io.hpp"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "base/error.hpp"
+#include "cli/command.hpp"
+
+namespace minfer::cli {
+
+std::string read_input(const std::string& path) {
+  const bool from_stdin = path == "-";
+  const auto close = [&](std::FILE* file) {
+    if (!from_stdin) std::fclose(file);
+  };
+  const std::unique_ptr<std::FILE, decltype(close)> file(from_stdin ? stdin : std::fopen(path.c_str(), "rb"), close);
+  if (file == nullptr) fail(ErrorCode::io, "{}: can't open: {}", path, std::strerror(errno));
+  std::string text;
+  char buffer[1 << 16];
+  while (const size_t count = std::fread(buffer, 1, sizeof buffer, file.get())) {
+    text.append(buffer, count);
+    if (static_cast<int64_t>(text.size()) > kMaxInputBytes) {
+      throw UsageError(fmt::format("{}: more than {} bytes of input", path, kMaxInputBytes));
+    }
+  }
+  if (std::ferror(file.get()) != 0) fail(ErrorCode::io, "{}: can't read: {}", path, std::strerror(errno));
+  return text;
+}
+
+namespace {
+
+void write_all(std::FILE* file, std::string_view text, const std::string& name) {
+  if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0) {
+    fail(ErrorCode::io, "{}: can't write: {}", name, std::strerror(errno));
+  }
+}
+
+}  // namespace
+
+void write_stdout(std::string_view text) {
+  write_all(stdout, text, "standard output");
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
+  if (file == nullptr) fail(ErrorCode::io, "{}: can't create: {}", path, std::strerror(errno));
+  write_all(file.get(), text, path);
+}
+
+bool stdin_is_terminal() {
+  return ::isatty(STDIN_FILENO) == 1;
+}
+
+void ProgressLine::update(int64_t done, int64_t total) {
+  if (::isatty(STDERR_FILENO) != 1 || total <= 0) return;
+  const int64_t percent = done * 100 / total;
+  if (percent == shown_percent_) return;
+  shown_percent_ = percent;
+  fmt::print(stderr, "\r{} {}%", label_, percent);
+  std::fflush(stderr);
+}
+
+void ProgressLine::clear() {
+  if (shown_percent_ < 0) return;
+  fmt::print(stderr, "\r\033[K");
+  std::fflush(stderr);
+  shown_percent_ = -1;
+}
+
+}  // namespace minfer::cli

@@ -1,0 +1,33 @@
+// Text in and out of the command line: whole files, stdin, stdout without loss, and a progress line on a terminal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace minfer::cli {
+
+inline constexpr int64_t kMaxInputBytes = int64_t{1} << 30;
+
+// All bytes of a file, or of stdin for "-". Errors: io, naming it; UsageError above kMaxInputBytes.
+std::string read_input(const std::string& path);
+// Writes and flushes. Errors: io where stdout is closed or full.
+void write_stdout(std::string_view text);
+void write_file(const std::string& path, std::string_view text);
+
+bool stdin_is_terminal();
+
+// One line on stderr, rewritten in place, only where stderr is a terminal.
+class ProgressLine {
+ public:
+  explicit ProgressLine(std::string label) : label_(std::move(label)) {}
+  ~ProgressLine() { clear(); }
+  void update(int64_t done, int64_t total);
+  void clear();
+
+ private:
+  std::string label_;
+  int64_t shown_percent_ = -1;
+};
+
+}  // namespace minfer::cli

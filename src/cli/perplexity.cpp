@@ -1,0 +1,66 @@
+// `minfer perplexity MODEL FILE -c 512 [--json]`: see engine/perplexity.hpp for what is measured.
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/io.hpp"
+#include "cli/model_options.hpp"
+#include "engine/perplexity.hpp"
+#include "model/vocab.hpp"
+#include "tokenizer/tokenizer.hpp"
+
+namespace minfer::cli {
+namespace {
+
+constexpr int64_t kDefaultWindow = 512;
+
+struct Options {
+  ModelOptions model;
+  std::string file;
+  int64_t windows = 0;
+  bool json = false;
+};
+
+int run_perplexity(Options options) {
+  if (options.model.context == 0) options.model.context = kDefaultWindow;
+  const std::string text = read_input(options.file);
+  const auto loaded = load_model(gguf::File(find_model(options.model.model)), options.model, kDefaultWindow);
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded->model.file()));
+  const auto tokens = tokenizer.encode(text, {.parse_special = false, .add_special = true});
+  const auto bos = tokenizer.adds_bos() ? tokenizer.vocab().bos() : std::nullopt;
+  ProgressLine progress("perplexity");
+  const auto result = engine::perplexity(*loaded->runner, tokens, options.model.context, options.windows, bos, {},
+                                         [&](int64_t done, int64_t total) {
+                                           progress.update(done, total);
+                                           if (interrupted())
+                                             fail(ErrorCode::cancelled, "cancelled after {} windows", done);
+                                         });
+  progress.clear();
+  if (options.json) {
+    write_stdout(nlohmann::ordered_json{{"perplexity", result.perplexity},
+                                        {"standard_error", result.standard_error},
+                                        {"window", options.model.context},
+                                        {"windows", result.windows},
+                                        {"scored_tokens", result.scored_tokens}}
+                     .dump() +
+                 "\n");
+  } else {
+    write_stdout(fmt::format("perplexity {:.4f} +- {:.4f} ({} tokens in {} windows of {})\n", result.perplexity,
+                             result.standard_error, result.scored_tokens, result.windows, options.model.context));
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> declare_perplexity(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  add_model_options(app, options->model);
+  app.add_option("file", options->file, "The text (-: stdin)")->required();
+  app.add_option("--windows", options->windows, "Windows to measure (0: all)")->check(CLI::NonNegativeNumber);
+  app.add_flag("--json", options->json, "Print {\"perplexity\": ...}");
+  return [options] { return run_perplexity(*options); };
+}
+
+}  // namespace minfer::cli

@@ -1,0 +1,63 @@
+// Prompt building. See prompt.hpp.
+#include "cli/prompt.hpp"
+
+#include <cstdio>
+#include <optional>
+
+#include "chat/messages.hpp"
+#include "chat/template.hpp"
+#include "cli/command.hpp"
+#include "cli/io.hpp"
+
+namespace minfer::cli {
+namespace {
+
+struct NamedTemplate {
+  std::string source;
+  std::string name;
+};
+
+std::optional<NamedTemplate> choose_template(const gguf::File& file, const PromptOptions& options) {
+  if (options.raw) return std::nullopt;
+  if (!options.template_file.empty()) return NamedTemplate{read_input(options.template_file), options.template_file};
+  const auto source = file.metadata().find_string("tokenizer.chat_template");
+  if (!source) return std::nullopt;
+  return NamedTemplate{std::string(*source), "tokenizer.chat_template of " + file.metadata().source()};
+}
+
+std::string token_text(const tokenizer::Tokenizer& tokenizer, const std::optional<int32_t>& id) {
+  return id ? tokenizer.token_bytes(*id) : std::string();
+}
+
+std::string render(const NamedTemplate& chosen, const tokenizer::Tokenizer& tokenizer, const PromptOptions& options) {
+  chat::Conversation conversation;
+  if (!options.system.empty()) conversation.messages.push_back({"system", chat::Value::string(options.system), {}});
+  conversation.messages.push_back({"user", chat::Value::string(options.prompt), {}});
+  conversation.bos_token = token_text(tokenizer, tokenizer.vocab().bos());
+  conversation.eos_token = token_text(tokenizer, tokenizer.vocab().eos());
+  try {
+    return chat::Template::parse(chosen.source, chosen.name).render(chat::template_variables(conversation));
+  } catch (const Error& error) {
+    fail(error.code(), "{}; take --raw for the bare text, or --chat-template FILE", error.what());
+  }
+}
+
+}  // namespace
+
+std::vector<int32_t> prompt_tokens(const gguf::File& file, const tokenizer::Tokenizer& tokenizer,
+                                   const PromptOptions& options) {
+  const auto chosen = choose_template(file, options);
+  if (chosen) {
+    // The template writes the special tokens itself.
+    return tokenizer.encode(render(*chosen, tokenizer, options), {.parse_special = true, .add_special = false});
+  }
+  if (!options.system.empty()) {
+    throw UsageError(options.raw ? "--system has no meaning with --raw"
+                                 : "the model has no chat template for --system; give --chat-template FILE");
+  }
+  if (!options.raw)
+    fmt::print(stderr, "minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
+  return tokenizer.encode(options.prompt, {.parse_special = true, .add_special = true});
+}
+
+}  // namespace minfer::cli

@@ -1,0 +1,26 @@
+// From what the user typed to the tokens that the model gets: the chat template of the file (or one given), or the text
+// as it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gguf/reader.hpp"
+#include "tokenizer/tokenizer.hpp"
+
+namespace minfer::cli {
+
+struct PromptOptions {
+  std::string prompt;
+  std::string system;
+  bool raw = false;
+  std::string template_file;  // empty: the model's own
+};
+
+// Errors: unsupported, naming the template and the ways out, where it can't be rendered; UsageError where --system is
+// given without a template.
+std::vector<int32_t> prompt_tokens(const gguf::File& file, const tokenizer::Tokenizer& tokenizer,
+                                   const PromptOptions& options);
+
+}  // namespace minfer::cli

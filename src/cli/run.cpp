@@ -1,0 +1,100 @@
+// `minfer run MODEL [PROMPT]`: loads a model and answers one prompt. The answer streams to stdout and nothing else goes
+// there; notices and timings go to stderr.
+#include <memory>
+#include <optional>
+
+#include "cli/command.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/io.hpp"
+#include "cli/model_options.hpp"
+#include "cli/prompt.hpp"
+#include "cli/sampler_options.hpp"
+#include "engine/generate.hpp"
+#include "model/vocab.hpp"
+
+namespace minfer::cli {
+namespace {
+
+constexpr int64_t kDefaultContext = 4096;
+
+struct Options {
+  ModelOptions model;
+  SamplerOptions sampler;
+  std::optional<std::string> prompt;
+  std::string file;
+  std::string system;
+  std::string template_file;
+  bool raw = false;
+  int64_t max_tokens = -1;
+  std::vector<std::string> stops;
+};
+
+std::string prompt_text(const Options& options) {
+  if (options.prompt && !options.file.empty()) throw UsageError("give PROMPT or -f FILE, not both");
+  if (options.prompt) return *options.prompt;
+  if (options.file.empty() && stdin_is_terminal())
+    throw UsageError("no prompt: give PROMPT, -f FILE, or text on stdin");
+  return read_input(options.file.empty() ? "-" : options.file);
+}
+
+void print_timings(const engine::GenerateResult& result, uint64_t seed) {
+  const auto rate = [](int64_t tokens, double seconds) {
+    return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
+  };
+  fmt::print(stderr,
+             "minfer: prompt {} tokens in {:.2f} s ({:.1f} tokens/s), generated {} tokens in {:.2f} s ({:.1f} "
+             "tokens/s), seed {}\n",
+             result.prompt_tokens, result.prompt_seconds, rate(result.prompt_tokens, result.prompt_seconds),
+             result.generated_tokens, result.generate_seconds,
+             rate(std::max<int64_t>(result.generated_tokens - 1, 0), result.generate_seconds), seed);
+}
+
+int finish(const engine::GenerateResult& result, int64_t context) {
+  if (result.reason == engine::StopReason::context_full) {
+    fmt::print(stderr, "minfer: stopped: the context of {} tokens is full; take a larger one with -c\n", context);
+  }
+  return result.reason == engine::StopReason::cancelled ? kExitCancelled : 0;
+}
+
+int run(Options options) {
+  const std::string text = prompt_text(options);
+  const auto loaded = load_model(gguf::File(find_model(options.model.model)), options.model, kDefaultContext);
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded->model.file()));
+  engine::GenerateRequest request;
+  request.sampler = resolve_sampler(options.sampler, tokenizer);
+  request.prompt =
+      prompt_tokens(loaded->model.file(), tokenizer, {text, options.system, options.raw, options.template_file});
+  request.max_tokens = options.max_tokens;
+  request.stops = options.stops;
+  const int64_t context = loaded->runner->options().context_tokens;
+  if (static_cast<int64_t>(request.prompt.size()) > context) {
+    throw UsageError(fmt::format("the prompt has {} tokens, the context {}; take a larger one with -c",
+                                 request.prompt.size(), context));
+  }
+  engine::PagePool pool(loaded->runner->pages());
+  engine::Sequence sequence(*loaded->runner, pool);
+  const auto result = engine::generate(sequence, tokenizer, request, context, write_stdout, interrupted);
+  write_stdout("\n");
+  print_timings(result, request.sampler.seed);
+  return finish(result, context);
+}
+
+}  // namespace
+
+std::function<int()> declare_run(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  add_model_options(app, options->model);
+  app.add_option("prompt", options->prompt, "The prompt (default: stdin)");
+  app.add_option("-f,--file", options->file, "Read the prompt from a file (-: stdin)");
+  app.add_option("--system", options->system, "A system message before the prompt");
+  app.add_flag("--raw", options->raw, "Give the prompt to the model as it is, without the chat template");
+  app.add_option("--chat-template", options->template_file, "A Jinja template in place of the model's own");
+  app.add_option("-n,--max-tokens", options->max_tokens, "Most tokens to generate (-1: until the model ends)")
+      ->check(CLI::Range(int64_t{-1}, engine::kMaxContextTokens))
+      ->capture_default_str();
+  app.add_option("--stop", options->stops, "Text that ends the answer (repeatable)")->take_all();
+  add_sampler_options(app, options->sampler);
+  return [options] { return run(*options); };
+}
+
+}  // namespace minfer::cli

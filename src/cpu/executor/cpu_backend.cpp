@@ -1,0 +1,96 @@
+// The Backend of the CPU: owns the thread pool, the arena and the scratch of its executables. See graph/backend.hpp.
+#include "cpu/executor/cpu_backend.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "cpu/executor/executable.hpp"
+#include "cpu/executor/kv_store.hpp"
+#include "cpu/executor/op_table.hpp"
+#include "cpu/executor/weights.hpp"
+#include "cpu/launch/limits.hpp"
+#include "cpu/runtime/topology.hpp"
+
+namespace minfer::cpu {
+namespace {
+
+class CpuBackend final : public graph::Backend {
+ public:
+  CpuBackend(Isa isa, int threads) : isa_(isa), pool_(threads) {}
+
+  std::string name() const override { return "cpu"; }
+  std::string description() const override {
+    return fmt::format("{}, {} kernels, {} thread{}", processor_name(), isa_name(isa_), pool_.threads(),
+                       pool_.threads() == 1 ? "" : "s");
+  }
+  graph::DeviceMemory memory() const override { return host_memory(); }
+  graph::DeviceLimits measure_limits() override { return cpu::measure_limits(isa_, pool_); }
+
+  std::optional<std::string> unsupported_reason(const graph::Graph& graph, const graph::Node& node) const override {
+    const OpRow* row = find_op(node.op);
+    if (row == nullptr) return "no kernel for the op";
+    return row->unsupported(isa_, graph, node);
+  }
+  bool has_op(graph::Op op) const override { return find_op(op) != nullptr; }
+  graph::WeightLayout choose_layout(const graph::WeightShape& shape, tensor::DType dtype,
+                                    graph::WeightRole role) const override {
+    return choose_weight_layout(isa_, shape, dtype, role);
+  }
+  int64_t value_bytes(const graph::ValueType& type, int64_t rows) const override { return cpu_value_bytes(type, rows); }
+  int64_t kv_bytes(const graph::KvSpec& spec) const override { return kv_store_bytes(spec); }
+  int64_t scratch_bytes(const graph::Graph& graph, const graph::KvSpec& spec) const override {
+    return graph_scratch_bytes(graph, spec, pool_.threads());
+  }
+  void check_kv(const graph::KvSpec& spec) const override;
+
+  std::unique_ptr<graph::WeightSet> load_weights(std::span<const graph::WeightSource> sources,
+                                                 const graph::ProgressFn& progress) override {
+    return std::make_unique<CpuWeights>(isa_, pool_, sources, progress);
+  }
+  std::unique_ptr<graph::KvStore> create_kv_store(const graph::KvSpec& spec) override {
+    return std::make_unique<CpuKvStore>(spec);
+  }
+  std::unique_ptr<graph::Executable> compile(graph::Graph graph, graph::MemoryPlan plan,
+                                             const graph::WeightSet& weights, graph::KvStore& kv) override;
+
+ private:
+  Isa isa_;
+  ThreadPool pool_;
+  HugeBuffer arena_;
+  HugeBuffer scratch_;
+};
+
+void CpuBackend::check_kv(const graph::KvSpec& spec) const {
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    AttentionSpec attention;
+    attention.kv = kv_layer_spec(spec, i);
+    attention.heads = attention.kv.kv_heads;
+    if (supports_attention(isa_, attention)) continue;
+    fail(ErrorCode::unsupported, "layer {}: the {} kernels have no attention with keys of {} and values of {} elements",
+         i, isa_name(isa_), spec.layers[i].key_size, spec.layers[i].value_size);
+  }
+}
+
+// Replaces a buffer that is too small: executables read it anew at each run.
+void grow(HugeBuffer& buffer, int64_t bytes, std::string_view purpose) {
+  if (buffer.size_bytes() < static_cast<size_t>(bytes)) buffer = HugeBuffer(static_cast<size_t>(bytes), purpose);
+}
+
+std::unique_ptr<graph::Executable> CpuBackend::compile(graph::Graph graph, graph::MemoryPlan plan,
+                                                       const graph::WeightSet& weights, graph::KvStore& kv) {
+  auto& cpu_kv = dynamic_cast<CpuKvStore&>(kv);
+  grow(arena_, plan.arena_bytes, "activations");
+  grow(scratch_, scratch_bytes(graph, cpu_kv.spec()), "attention scratch");
+  return std::make_unique<CpuExecutable>(std::move(graph), std::move(plan), isa_, pool_,
+                                         dynamic_cast<const CpuWeights&>(weights), cpu_kv, arena_, scratch_);
+}
+
+}  // namespace
+
+std::unique_ptr<graph::Backend> create_cpu_backend(const graph::BackendOptions& options) {
+  const int threads = options.threads == 0 ? usable_cores() : options.threads;
+  return std::make_unique<CpuBackend>(choose_isa(options.force_isa), threads);
+}
+
+}  // namespace minfer::cpu

@@ -1,0 +1,83 @@
+// Running a step on the CPU. See executable.hpp.
+#include "cpu/executor/executable.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace minfer::cpu {
+
+CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool,
+                             const CpuWeights& weights, CpuKvStore& kv, const HugeBuffer& arena,
+                             const HugeBuffer& scratch)
+    : graph_(std::move(graph)), plan_(std::move(plan)), pool_(pool), arena_(arena), scratch_(scratch), state_{} {
+  for (const graph::Node& node : graph_.nodes) {
+    const OpRow* row = find_op(node.op);
+    check(row != nullptr, "the CPU was given a node that it does not run");
+    rows_.push_back(row);
+  }
+  state_.isa = isa;
+  state_.graph = &graph_;
+  state_.weights = &weights;
+  state_.kv = &kv;
+  state_.offsets = plan_.offsets.data();
+  state_.attention_capacity = attention_capacity(graph_, kv.spec(), pool.threads());
+  const size_t tokens = static_cast<size_t>(graph_.shape.tokens);
+  row_sequence_.reserve(tokens);
+  row_position_.reserve(tokens);
+  slots_.reserve(tokens);
+  sequences_.reserve(tokens);
+}
+
+void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence) {
+  const int32_t index = static_cast<int32_t>(sequences_.size());
+  const int64_t end = sequence.first_position + sequence.rows;
+  check(sequence.first_row == static_cast<int64_t>(row_position_.size()) && sequence.rows > 0, "rows out of order");
+  check(end <= static_cast<int64_t>(sequence.pages.size()) * graph::kPageTokens, "a sequence has too few pages");
+  sequences_.push_back({sequence.pages.data(), end});
+  for (int64_t position = sequence.first_position; position < end; ++position) {
+    const int32_t page = sequence.pages[static_cast<size_t>(position / graph::kPageTokens)];
+    row_sequence_.push_back(index);
+    row_position_.push_back(static_cast<int32_t>(position));
+    slots_.push_back(int64_t{page} * graph::kPageTokens + position % graph::kPageTokens);
+  }
+}
+
+void CpuExecutable::bind(const graph::StepData& step) {
+  state_.tokens = static_cast<int64_t>(step.token_ids.size());
+  state_.outputs = static_cast<int64_t>(step.output_rows.size());
+  check(state_.tokens <= graph_.shape.tokens && state_.outputs <= graph_.shape.outputs, "a step larger than its shape");
+  row_sequence_.clear();
+  row_position_.clear();
+  slots_.clear();
+  sequences_.clear();
+  for (const graph::SequenceStep& sequence : step.sequences) bind_sequence(sequence);
+  check(static_cast<int64_t>(row_position_.size()) == state_.tokens, "sequences do not cover the step's rows");
+
+  state_.arena = arena_.data();
+  state_.scratch = {scratch_.data(), scratch_.size_bytes()};
+  state_.row_sequence = row_sequence_.data();
+  state_.row_position = row_position_.data();
+  state_.slots = slots_.data();
+  state_.sequences = sequences_.data();
+  const auto input = [&](graph::Input which) { return state_.i32(graph_.inputs[static_cast<size_t>(which)]); };
+  std::copy(step.token_ids.begin(), step.token_ids.end(), input(graph::Input::token_ids));
+  std::copy(row_position_.begin(), row_position_.end(), input(graph::Input::positions));
+  std::copy(step.output_rows.begin(), step.output_rows.end(), input(graph::Input::output_rows));
+}
+
+std::span<const float> CpuExecutable::run(const graph::StepData& step) {
+  bind(step);
+  pool_.run([&](Worker& worker) {
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const graph::Node& node = graph_.nodes[i];
+      // A step without outputs computes nothing of the output head.
+      if (state_.rows(node.outputs[0]) > 0) rows_[i]->run(state_, node, worker);
+    }
+  });
+  const int64_t vocabulary = state_.type(graph_.logits).width;
+  return {state_.f32(graph_.logits), static_cast<size_t>(state_.outputs * vocabulary)};
+}
+
+}  // namespace minfer::cpu

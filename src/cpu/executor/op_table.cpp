@@ -1,0 +1,75 @@
+// The op table of the CPU and the sizes that follow from it. See op_table.hpp.
+#include "cpu/executor/op_table.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "cpu/executor/ops.hpp"
+#include "cpu/launch/activation.hpp"
+
+namespace minfer::cpu {
+namespace {
+
+std::optional<std::string> always(Isa, const graph::Graph&, const graph::Node&) {
+  return std::nullopt;
+}
+
+// The scalar kernels are the oracle: they compute on f32 activations and have no 8-bit form.
+std::optional<std::string> vector_only(Isa isa, const graph::Graph&, const graph::Node&) {
+  if (isa == Isa::scalar) return "the scalar kernels take f32 activations";
+  return std::nullopt;
+}
+
+constexpr OpRow kRows[] = {
+    {graph::Op::embed, always, run_embed},
+    {graph::Op::rms_norm, always, run_rms_norm},
+    {graph::Op::quantize, vector_only, run_quantize},
+    {graph::Op::linear, always, run_linear},
+    {graph::Op::glu, always, run_glu},
+    {graph::Op::linear_glu, always, run_linear_glu},
+    {graph::Op::add, always, run_add},
+    {graph::Op::rope_angles, always, run_rope_angles},
+    {graph::Op::rope, always, run_rope},
+    {graph::Op::kv_append, always, run_kv_append},
+    {graph::Op::rope_append, always, run_rope_append},
+    {graph::Op::attention, attention_unsupported, run_attention},
+    {graph::Op::gather_rows, always, run_gather_rows},
+};
+
+}  // namespace
+
+const OpRow* find_op(graph::Op op) {
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const OpRow& r) { return r.op == op; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+AttentionCapacity attention_capacity(const graph::Graph& graph, const graph::KvSpec& kv, int threads) {
+  return {graph.shape.tokens, kv.pages * graph::kPageTokens, threads};
+}
+
+int64_t graph_scratch_bytes(const graph::Graph& graph, const graph::KvSpec& kv, int threads) {
+  int64_t bytes = 0;
+  const AttentionCapacity capacity = attention_capacity(graph, kv, threads);
+  for (const graph::Node& node : graph.nodes) {
+    if (node.op != graph::Op::attention) continue;
+    const auto& attributes = std::get<graph::AttentionAttributes>(node.attributes);
+    const KvLayerSpec layer = kv_layer_spec(kv, static_cast<size_t>(attributes.layer));
+    bytes = std::max(bytes, attention_scratch_bytes(attention_spec(graph, node, layer), capacity));
+  }
+  return bytes;
+}
+
+int64_t cpu_value_bytes(const graph::ValueType& type, int64_t rows) {
+  switch (type.format) {
+    case graph::Format::f32:
+    case graph::Format::i32:
+      return rows * type.width * 4;
+    case graph::Format::q8:
+      return rows * q8_row_bytes(type.width);
+    case graph::Format::kv:
+      return 0;
+  }
+  fail(ErrorCode::internal, "internal error: value of an unknown format");
+}
+
+}  // namespace minfer::cpu

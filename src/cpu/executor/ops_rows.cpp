@@ -1,0 +1,82 @@
+// Runners of the row ops: from graph nodes to the launchers of launch/rows.hpp and launch/embedding.hpp.
+#include <cstring>
+
+#include "cpu/executor/ops.hpp"
+#include "cpu/launch/embedding.hpp"
+#include "cpu/launch/rows.hpp"
+#include "tensor/dtype.hpp"
+
+namespace minfer::cpu {
+namespace {
+
+// Where a node's output goes: one of the two, by its format.
+struct Output {
+  float* f32 = nullptr;
+  std::byte* q8 = nullptr;
+};
+
+Output output_of(const StepState& state, graph::ValueId id) {
+  if (state.type(id).format == graph::Format::q8) return {nullptr, state.bytes(id)};
+  return {state.f32(id), nullptr};
+}
+
+}  // namespace
+
+void run_embed(const StepState& state, const graph::Node& node, Worker& worker) {
+  const LinearWeight& table = state.weights->matrix(node.weights[0]);
+  const float scale = std::get<graph::EmbedAttributes>(node.attributes).scale;
+  const auto decode = [&](int64_t id, float* target) {
+    dequantize_panel_row(table.dtype, table.layout, table.k, table.data, id, target);
+  };
+  const EmbeddingArgs args{state.i32(node.inputs[0]), state.rows(node.inputs[0]), table.rows, table.k, scale,
+                           state.f32(node.outputs[0])};
+  launch_embedding(state.isa, worker, args, decode);
+}
+
+void run_rms_norm(const StepState& state, const graph::Node& node, Worker& worker) {
+  const auto& attributes = std::get<graph::RmsNormAttributes>(node.attributes);
+  const graph::ValueType& type = state.type(node.inputs[0]);
+  const Output out = output_of(state, node.outputs[0]);
+  // Groups of a row lie one after the other: they are rows of their own. (8-bit rows are padded, so there a group is a
+  // row.)
+  const int64_t groups = type.width / attributes.group;
+  launch_rms_norm(state.isa, worker,
+                  {state.f32(node.inputs[0]), attributes.group, state.rows(node.inputs[0]) * groups, attributes.group,
+                   state.weights->vector(node.weights[0]), attributes.eps, out.f32, attributes.group, out.q8});
+}
+
+void run_quantize(const StepState& state, const graph::Node& node, Worker& worker) {
+  const int64_t width = state.type(node.inputs[0]).width;
+  launch_quantize(state.isa, worker,
+                  {state.f32(node.inputs[0]), width, state.rows(node.inputs[0]), width, state.bytes(node.outputs[0])});
+}
+
+void run_glu(const StepState& state, const graph::Node& node, Worker& worker) {
+  const auto& attributes = std::get<graph::GluAttributes>(node.attributes);
+  const int64_t width = state.type(node.inputs[0]).width;
+  const Output out = output_of(state, node.outputs[0]);
+  launch_gated(state.isa, worker,
+               {attributes.activation, state.f32(node.inputs[0]), width, state.f32(node.inputs[1]), width,
+                state.rows(node.inputs[0]), width, out.f32, width, out.q8});
+}
+
+void run_add(const StepState& state, const graph::Node& node, Worker& worker) {
+  const int64_t width = state.type(node.inputs[0]).width;
+  launch_add(state.isa, worker,
+             {state.f32(node.inputs[0]), width, state.f32(node.inputs[1]), width, state.rows(node.inputs[0]), width,
+              state.f32(node.outputs[0]), width});
+}
+
+void run_gather_rows(const StepState& state, const graph::Node& node, Worker& worker) {
+  const int64_t width = state.type(node.inputs[0]).width;
+  const float* source = state.f32(node.inputs[0]);
+  const int32_t* rows = state.i32(node.inputs[1]);
+  float* target = state.f32(node.outputs[0]);
+  worker.parallel_for(state.outputs, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::memcpy(target + i * width, source + rows[i] * width, static_cast<size_t>(width) * sizeof(float));
+    }
+  });
+}
+
+}  // namespace minfer::cpu

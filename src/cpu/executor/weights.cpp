@@ -1,0 +1,124 @@
+// Layout choice and loading of weights. See weights.hpp.
+#include "cpu/executor/weights.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "tensor/dtype.hpp"
+
+namespace minfer::cpu {
+namespace {
+
+// How many weights ahead of the one being packed the system is asked to read.
+constexpr size_t kPrefetchWeights = 4;
+
+std::string_view layout_name(Layout layout) {
+  switch (layout) {
+    case Layout::raw:
+      return "raw";
+    case Layout::panel8:
+      return "panel8";
+    case Layout::panel16:
+      return "panel16";
+  }
+  return "unknown";
+}
+
+int64_t aligned(int64_t bytes) {
+  return (bytes + kPanelAlignment - 1) / kPanelAlignment * kPanelAlignment;
+}
+
+// How a weight is held: its layout, and whether in the file's own pages.
+struct Holding {
+  Layout layout;
+  bool mapped;
+};
+
+Holding holding_of(Isa isa, const graph::WeightShape& shape, tensor::DType dtype, graph::WeightRole role) {
+  if (tensor::dtype_info(dtype).dequantize == nullptr) {
+    fail(ErrorCode::unsupported,
+         "tensor {} has type {}, which minfer can't decode; take another quantization of the model", shape.name,
+         tensor::dtype_info(dtype).name);
+  }
+  if (role == graph::WeightRole::vector) return {Layout::raw, false};
+  if (role == graph::WeightRole::embedding) return {Layout::raw, true};
+  const auto layout = linear_layout(isa, dtype);
+  if (!layout) {
+    fail(ErrorCode::unsupported, "tensor {} has type {}, for which the {} kernels have no matrix product", shape.name,
+         tensor::dtype_info(dtype).name, isa_name(isa));
+  }
+  return {*layout, *layout == Layout::raw};
+}
+
+int64_t held_bytes(const Holding& holding, const graph::WeightShape& shape, tensor::DType dtype,
+                   graph::WeightRole role) {
+  if (role == graph::WeightRole::vector) return aligned(shape.cols * static_cast<int64_t>(sizeof(float)));
+  if (holding.mapped) return shape.rows * tensor::row_bytes(dtype, shape.cols);
+  return aligned(panel_matrix_bytes(dtype, holding.layout, shape.rows, shape.cols));
+}
+
+}  // namespace
+
+graph::WeightLayout choose_weight_layout(Isa isa, const graph::WeightShape& shape, tensor::DType dtype,
+                                         graph::WeightRole role) {
+  const Holding holding = holding_of(isa, shape, dtype, role);
+  const bool q8 = role != graph::WeightRole::vector && linear_reads_q8(isa, dtype);
+  const std::string_view name = role == graph::WeightRole::vector ? "f32"
+                                : holding.mapped                  ? "mapped"
+                                                                  : layout_name(holding.layout);
+  return {name, held_bytes(holding, shape, dtype, role), !holding.mapped, q8 ? graph::Format::q8 : graph::Format::f32};
+}
+
+namespace {
+
+void load_vector(const graph::WeightSource& source, std::byte* target) {
+  const auto& info = tensor::dtype_info(source.dtype);
+  info.dequantize(source.data.data(), source.shape.cols / info.block_elements, reinterpret_cast<float*>(target));
+}
+
+}  // namespace
+
+CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightSource> sources,
+                       const graph::ProgressFn& progress) {
+  int64_t owned_bytes = 0;
+  std::vector<Holding> holdings;
+  for (const graph::WeightSource& source : sources) {
+    holdings.push_back(holding_of(isa, source.shape, source.dtype, source.role));
+    const int64_t held = held_bytes(holdings.back(), source.shape, source.dtype, source.role);
+    bytes_ += held;
+    if (!holdings.back().mapped) owned_bytes += held;
+  }
+  buffer_ = HugeBuffer(static_cast<size_t>(owned_bytes), "weights");
+  std::byte* at = buffer_.data();
+  int64_t done = 0;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (i + kPrefetchWeights < sources.size() && sources[i + kPrefetchWeights].prefetch) {
+      sources[i + kPrefetchWeights].prefetch();
+    }
+    at += load(pool, sources[i], holdings[i].layout, holdings[i].mapped, at);
+    done += held_bytes(holdings[i], sources[i].shape, sources[i].dtype, sources[i].role);
+    if (progress) progress(done, bytes_);
+  }
+}
+
+int64_t CpuWeights::load(ThreadPool& pool, const graph::WeightSource& source, Layout layout, bool mapped,
+                         std::byte* target) {
+  const bool is_vector = source.role == graph::WeightRole::vector;
+  const tensor::DType dtype = is_vector ? tensor::DType::f32 : source.dtype;
+  matrices_.push_back({dtype, layout, source.shape.rows, source.shape.cols, mapped ? source.data.data() : target});
+  if (mapped) return 0;
+  if (is_vector) {
+    load_vector(source, target);
+  } else {
+    pool.run([&](Worker& worker) { launch_pack(worker, matrices_.back(), source.data.data(), target); });
+  }
+  if (source.release) source.release();
+  return held_bytes({layout, mapped}, source.shape, source.dtype, source.role);
+}
+
+const float* CpuWeights::vector(graph::WeightId id) const {
+  return id == graph::kNoWeight ? nullptr : reinterpret_cast<const float*>(matrix(id).data);
+}
+
+}  // namespace minfer::cpu

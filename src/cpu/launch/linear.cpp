@@ -1,0 +1,257 @@
+// Cutting of linear products into chunks and what follows a product: bias, residual, gate. See linear.hpp. A chunk's
+// products lie on the stack of the thread that computes it (32 KB), then go to the output once.
+#include "cpu/launch/linear.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "cpu/launch/activation.hpp"
+#include "cpu/launch/linear_kernels.hpp"
+
+namespace minfer::cpu {
+namespace {
+
+using tensor::DType;
+
+constexpr int64_t kRawRows = 16;            // rows a chunk for the layout raw
+constexpr int64_t kSweepRows = 32;          // rows a chunk of many columns: whole q8 blocks
+constexpr int64_t kSweepBytes = 768 << 10;  // of activations a chunk: most of an L2 cache
+constexpr int64_t kMinSweepColumns = 48;
+constexpr int64_t kMaxSweepColumns = kMaxTileProducts / kSweepRows;
+
+LinearTileFn tile_function(Isa isa, DType dtype) {
+  switch (isa) {
+    case Isa::scalar:
+      return scalar::linear_tile(dtype);
+#if defined(__x86_64__)
+    case Isa::avx2:
+      return avx2::linear_tile(dtype);
+    case Isa::avx512:
+      return avx512::linear_tile(dtype);
+#else
+    default:
+      break;
+#endif
+  }
+  return nullptr;
+}
+
+// A weight with what its kernel needs.
+struct Product {
+  LinearWeight weight;
+  LinearTileFn tile;
+  const std::byte* x;
+  int64_t x_stride;  // bytes
+  int64_t panel_rows;
+  int64_t panels;
+};
+
+Product make_product(Isa isa, const LinearWeight& weight, const ActivationRows& x) {
+  const LinearTileFn tile = tile_function(isa, weight.dtype);
+  check(tile != nullptr && linear_layout(isa, weight.dtype) == weight.layout, "linear: a weight without a kernel");
+  const bool q8 = linear_reads_q8(isa, weight.dtype);
+  check(q8 ? x.q8 != nullptr : x.f32 != nullptr, "linear: activations are not in the weight's form");
+  const int64_t stride = q8 ? q8_row_bytes(weight.k) : x.f32_stride * static_cast<int64_t>(sizeof(float));
+  const std::byte* rows = q8 ? x.q8 : reinterpret_cast<const std::byte*>(x.f32);
+  return {weight, tile, rows, stride, layout_rows(weight.layout), panel_count(weight.layout, weight.rows)};
+}
+
+// The products of panels [first, first + count) and columns [column, column + columns).
+void compute(const Product& product, int64_t first, int64_t count, int64_t column, int64_t columns, float* products) {
+  const LinearWeight& weight = product.weight;
+  const int64_t stride = panel_bytes(weight.dtype, weight.layout, weight.k);
+  product.tile({weight.dtype, weight.data + first * stride, stride, count, weight.k,
+                product.x + column * product.x_stride, product.x_stride, columns, products});
+}
+
+struct alignas(kPanelAlignment) Products {
+  float values[kMaxTileProducts];
+};
+
+// products + bias + residual -> out, for `columns` rows of `count` outputs.
+void finish(const LinearTask& task, const float* products, int64_t products_stride, int64_t first, int64_t count,
+            int64_t column, int64_t columns) {
+  for (int64_t c = 0; c < columns; ++c) {
+    const float* in = products + c * products_stride;
+    const int64_t at = (column + c) * task.out_stride + first;
+    float* out = task.out + at;
+    if (task.bias != nullptr && task.residual != nullptr) {
+      for (int64_t i = 0; i < count; ++i) out[i] = in[i] + task.bias[first + i] + task.residual[at + i];
+    } else if (task.bias != nullptr) {
+      for (int64_t i = 0; i < count; ++i) out[i] = in[i] + task.bias[first + i];
+    } else if (task.residual != nullptr) {
+      for (int64_t i = 0; i < count; ++i) out[i] = in[i] + task.residual[at + i];
+    } else {
+      std::copy_n(in, count, out);
+    }
+  }
+}
+
+// Asks for the lines of out that a chunk will write: they arrive while it computes. Rows are far apart, so that no
+// hardware prefetcher finds them: with few products to a sum this is a fifth of the time.
+void prefetch_outputs(const LinearTask& task, int64_t first, int64_t count, int64_t column, int64_t columns) {
+  constexpr int64_t kLine = 64 / sizeof(float);
+  for (int64_t c = column; c < column + columns; ++c) {
+    const float* row = task.out + c * task.out_stride + first;
+    for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(row + i, 1, 2);
+  }
+}
+
+// The chunks of one weight: panels fastest, so that chunks in order share their columns.
+struct Chunks {
+  LinearCut cut;
+  int64_t across;  // chunks along the panels
+  int64_t count;
+};
+
+Chunks make_chunks(const Product& product, int64_t columns) {
+  const LinearCut cut = linear_cut(product.weight.layout, columns, product.x_stride);
+  const int64_t across = (product.panels + cut.panels - 1) / cut.panels;
+  return {cut, across, across * ((columns + cut.columns - 1) / cut.columns)};
+}
+
+// Chunks a claim of the shared counter: some dozens of claims a thread, so that threads end together.
+int64_t claim_grain(int64_t chunks, int64_t threads) {
+  return std::clamp<int64_t>(chunks / (threads * 32), 1, 8);
+}
+
+void run_chunk(const Product& product, const LinearTask& task, const Chunks& chunks, int64_t index,
+               int64_t all_columns) {
+  const int64_t first = index % chunks.across * chunks.cut.panels;
+  const int64_t column = index / chunks.across * chunks.cut.columns;
+  const int64_t count = std::min(chunks.cut.panels, product.panels - first);
+  const int64_t columns = std::min(chunks.cut.columns, all_columns - column);
+  const int64_t row = first * product.panel_rows;
+  const int64_t rows = std::min(count * product.panel_rows, product.weight.rows - row);
+  if (columns > kStreamColumns) prefetch_outputs(task, row, rows, column, columns);
+  Products products;
+  compute(product, first, count, column, columns, products.values);
+  finish(task, products.values, count * product.panel_rows, row, rows, column, columns);
+}
+
+// Where the q8 block of outputs from `row` of row `column` goes.
+Q8Out q8_at(const GatedLinear& args, int64_t column, int64_t row) {
+  if (args.q8 == nullptr) return {};
+  std::byte* base = args.q8 + column * q8_row_bytes(args.gate.rows);
+  auto* scales = reinterpret_cast<float*>(base + q8_quants_bytes(args.gate.rows));
+  const int64_t blocks = args.gate.rows / kQ8BlockElements;
+  const int64_t block = row / kQ8BlockElements;
+  return {reinterpret_cast<int8_t*>(base) + row, scales + block, scales + blocks + block};
+}
+
+void add_bias(const float* bias, int64_t rows, float* products) {
+  if (bias == nullptr) return;
+  for (int64_t i = 0; i < rows; ++i) products[i] += bias[i];
+}
+
+struct GatedChunk {
+  int64_t first_panel;
+  int64_t panels;
+  int64_t column;
+  int64_t columns;
+};
+
+void run_gated_chunk(const RowKernels& kernels, const GatedLinear& args, const Product& gate, const Product& up,
+                     const GatedChunk& chunk) {
+  const int64_t row = chunk.first_panel * gate.panel_rows;
+  const int64_t stride = chunk.panels * gate.panel_rows;
+  const int64_t rows = std::min(stride, args.gate.rows - row);
+  Products gates;
+  Products ups;
+  compute(gate, chunk.first_panel, chunk.panels, chunk.column, chunk.columns, gates.values);
+  compute(up, chunk.first_panel, chunk.panels, chunk.column, chunk.columns, ups.values);
+  for (int64_t c = 0; c < chunk.columns; ++c) {
+    float* g = gates.values + c * stride;
+    float* u = ups.values + c * stride;
+    add_bias(args.gate_bias == nullptr ? nullptr : args.gate_bias + row, rows, g);
+    add_bias(args.up_bias == nullptr ? nullptr : args.up_bias + row, rows, u);
+    const int64_t column = chunk.column + c;
+    float* out = args.out == nullptr ? nullptr : args.out + column * args.out_stride + row;
+    kernels.gated(args.activation, g, u, rows, out, q8_at(args, column, row));
+  }
+}
+
+// q8 rows are padded with zeros to a multiple of 64 quants.
+void clear_padding(const GatedLinear& args, int64_t column, int64_t columns) {
+  const int64_t n = args.gate.rows;
+  for (int64_t c = column; c < column + columns; ++c) {
+    std::byte* base = args.q8 + c * q8_row_bytes(n);
+    std::fill(base + n, base + q8_quants_bytes(n), std::byte{0});
+  }
+}
+
+}  // namespace
+
+bool linear_reads_q8(Isa isa, DType dtype) {
+  return isa != Isa::scalar && tensor::dtype_info(dtype).block_elements > 1;
+}
+
+LinearCut linear_cut(Layout layout, int64_t columns, int64_t x_row_bytes) {
+  if (layout == Layout::raw) return {kRawRows, kMaxTileProducts / kRawRows};
+  const int64_t rows = layout_rows(layout);
+  if (columns <= kStreamColumns) return {kSweepRows * 2 / rows, columns};
+  const int64_t fit = std::clamp(kSweepBytes / x_row_bytes, kMinSweepColumns, kMaxSweepColumns);
+  // Even parts, in whole steps of 12 columns where there is more than one part.
+  const int64_t parts = (columns + fit - 1) / fit;
+  const int64_t part = (columns + parts - 1) / parts;
+  return {kSweepRows / rows, parts == 1 ? columns : std::min((part + 11) / 12 * 12, kMaxSweepColumns)};
+}
+
+void launch_linear(Isa isa, Worker& worker, const ActivationRows& x, std::span<const LinearTask> tasks) {
+  check(!tasks.empty() && tasks.size() <= kMaxLinearTasks, "launch_linear: too few or too many tasks");
+  std::array<Product, kMaxLinearTasks> products;
+  std::array<Chunks, kMaxLinearTasks> chunks;
+  int64_t total = 0;
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    products[t] = make_product(isa, tasks[t].weight, x);
+    chunks[t] = make_chunks(products[t], x.rows);
+    total += chunks[t].count;
+  }
+  worker.parallel_for(total, claim_grain(total, worker.count()), [&](int64_t begin, int64_t end) {
+    size_t t = 0;
+    int64_t start = 0;  // the task's first chunk
+    for (int64_t i = begin; i < end; ++i) {
+      while (i - start >= chunks[t].count) start += chunks[t++].count;
+      run_chunk(products[t], tasks[t], chunks[t], i - start, x.rows);
+    }
+  });
+}
+
+void launch_linear_gated(Isa isa, Worker& worker, const ActivationRows& x, const GatedLinear& args) {
+  check(args.gate.rows == args.up.rows && args.gate.k == args.up.k && args.gate.layout == args.up.layout,
+        "launch_linear_gated: gate and up differ in shape or layout");
+  check(args.q8 == nullptr || args.gate.rows % kQ8BlockElements == 0,
+        "launch_linear_gated: q8 output of rows that are no multiple of 32");
+  const Product gate = make_product(isa, args.gate, x);
+  const Product up = make_product(isa, args.up, x);
+  Chunks chunks = make_chunks(gate, x.rows);
+  if (args.gate.layout == Layout::raw) chunks.cut.panels = kSweepRows;  // whole q8 blocks
+  chunks.cut.columns = std::min(chunks.cut.columns, kMaxTileProducts / kSweepRows);
+  chunks.across = (gate.panels + chunks.cut.panels - 1) / chunks.cut.panels;
+  chunks.count = chunks.across * ((x.rows + chunks.cut.columns - 1) / chunks.cut.columns);
+  const RowKernels& kernels = row_kernels(isa);
+  worker.parallel_for(chunks.count, claim_grain(chunks.count, worker.count()), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i % chunks.across * chunks.cut.panels;
+      const int64_t column = i / chunks.across * chunks.cut.columns;
+      const int64_t columns = std::min(chunks.cut.columns, x.rows - column);
+      run_gated_chunk(kernels, args, gate, up,
+                      {first, std::min(chunks.cut.panels, gate.panels - first), column, columns});
+      if (args.q8 != nullptr && first == 0) clear_padding(args, column, columns);
+    }
+  });
+}
+
+void launch_pack(Worker& worker, const LinearWeight& weight, const std::byte* source, std::byte* panels) {
+  const int64_t rows = layout_rows(weight.layout);
+  const int64_t row_bytes = tensor::row_bytes(weight.dtype, weight.k);
+  const int64_t count = panel_count(weight.layout, weight.rows);
+  worker.parallel_for(count, std::max<int64_t>(1, 32 / rows), [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * rows;
+    pack_panels(weight.dtype, weight.layout, std::min(end * rows, weight.rows) - first, weight.k,
+                source + first * row_bytes, panels + first * row_bytes);
+  });
+}
+
+}  // namespace minfer::cpu

@@ -1,0 +1,12 @@
+// The composition root: the only file that names the devices. The order is that of preference.
+#include "devices.hpp"
+
+#include "cpu/executor/cpu_backend.hpp"
+
+namespace minfer {
+
+std::vector<graph::DeviceFactory> device_factories() {
+  return {{"cpu", cpu::create_cpu_backend}};
+}
+
+}  // namespace minfer

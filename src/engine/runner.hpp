@@ -1,0 +1,67 @@
+// A model on a device, ready to run steps: its weights, its KV pages, and the executables of the step shapes met so
+// far. What it takes in memory is planned from the header and checked against the device before anything is loaded. One
+// thread, the engine's, makes all calls. The Model and the Backend outlive the runner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/backend.hpp"
+#include "model/model.hpp"
+
+namespace minfer::engine {
+
+struct RunnerOptions {
+  int64_t context_tokens = 4096;  // tokens that the KV cache holds, rounded up to whole pages
+  int64_t batch_tokens = 512;     // most tokens of one step
+  graph::KvFormat key_format = graph::KvFormat::f16;
+  graph::KvFormat value_format = graph::KvFormat::f16;
+  bool fuse = true;  // false: run the graph as the model wrote it, for comparing
+};
+
+inline constexpr int64_t kMaxBatchTokens = 1 << 16;
+inline constexpr int64_t kMaxContextTokens = int64_t{1} << 30;
+
+// The graph of a step shape as the device will run it.
+graph::Graph device_graph(const model::Model& model, const graph::Backend& device, const graph::StepShape& shape,
+                          bool fuse);
+
+// What the model will take on the device. Reads no tensor data. Errors: invalid_input for options out of range,
+// unsupported where the device can't hold a weight or the cache.
+graph::MemoryUse plan_memory_use(const model::Model& model, const graph::Backend& device, const RunnerOptions& options);
+
+// Errors: out_of_memory with the numbers where the device reports less than the plan takes.
+void check_budget(const graph::MemoryUse& use, const graph::Backend& device);
+
+class Runner {
+ public:
+  // Plans, checks the budget, loads. Errors: those of planning, budget and loading.
+  Runner(const model::Model& model, graph::Backend& device, const RunnerOptions& options,
+         const graph::ProgressFn& progress);
+
+  const model::Model& model() const { return model_; }
+  const graph::MemoryUse& memory() const { return memory_; }
+  const RunnerOptions& options() const { return options_; }
+  int64_t pages() const { return pages_; }
+
+  // Runs one step of at most batch_tokens rows and kMaxOutputs outputs; ids are in the vocabulary (checked:
+  // invalid_input). Returns logits [outputs][vocabulary], valid until the next step.
+  std::span<const float> step(const graph::StepData& data);
+
+ private:
+  graph::Executable& executable(const graph::StepShape& shape);
+
+  const model::Model& model_;
+  graph::Backend& device_;
+  RunnerOptions options_;
+  int64_t pages_;
+  graph::MemoryUse memory_;
+  std::unique_ptr<graph::WeightSet> weights_;
+  std::unique_ptr<graph::KvStore> kv_;
+  std::map<graph::StepShape, std::unique_ptr<graph::Executable>> executables_;
+};
+
+}  // namespace minfer::engine

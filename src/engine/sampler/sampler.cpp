@@ -1,0 +1,57 @@
+// The sampler's order of stages. See sampler.hpp.
+#include "engine/sampler/sampler.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace minfer::engine {
+namespace {
+
+using Stage = void (*)(SamplerState&);
+
+constexpr Stage kLogitStages[] = {apply_logit_bias, apply_penalties, apply_dry};
+constexpr Stage kCandidateStages[] = {apply_typical, apply_top_p, apply_min_p, apply_xtc, apply_temperature};
+
+// The index of the largest logit, the lowest on ties.
+int32_t argmax(std::span<const float> logits) {
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+void check_logits(std::span<const float> logits) {
+  bool any_finite = false;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const float logit = logits[i];
+    if (std::isnan(logit)) {
+      fail(ErrorCode::invalid_input, "the model gave NaN as the logit of token {}; its weights are broken", i);
+    }
+    any_finite |= std::isfinite(logit);
+  }
+  if (!any_finite) fail(ErrorCode::invalid_input, "the model gave no finite logit; its weights are broken");
+}
+
+}  // namespace
+
+Sampler::Sampler(const SamplerParams& params, int64_t vocabulary)
+    : params_(params), random_(params.seed), mirostat_mu_(2.0F * params.mirostat_tau) {
+  check_sampler_params(params, vocabulary);
+}
+
+int32_t Sampler::sample(std::span<const float> logits) {
+  check_logits(logits);
+  logits_.assign(logits.begin(), logits.end());
+  SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
+  for (const Stage stage : kLogitStages) stage(state);
+  if (params_.temperature == 0.0F) return argmax(logits_);
+  if (params_.mirostat != 0) {
+    select_top_k(state, 0);
+    apply_temperature(state);
+    return params_.mirostat == 1 ? draw_mirostat_1(state) : draw_mirostat_2(state);
+  }
+  select_top_k(state, params_.top_k);
+  for (const Stage stage : kCandidateStages) stage(state);
+  return draw(state);
+}
+
+}  // namespace minfer::engine

@@ -1,0 +1,36 @@
+// Draws the next token from logits, in the order: logit bias, penalties, DRY, greedy at temperature 0, then top-k,
+// typical, top-p, min-p, XTC, temperature and a draw; or temperature and Mirostat. Seeded: equal parameters, history
+// and logits give equal tokens on every platform. One sampler serves one sequence; one thread calls it.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "engine/sampler/params.hpp"
+#include "engine/sampler/stages.hpp"
+
+namespace minfer::engine {
+
+class Sampler {
+ public:
+  // Errors: invalid_input for a parameter out of range (check_sampler_params).
+  Sampler(const SamplerParams& params, int64_t vocabulary);
+
+  // Tells the sampler of a token of the sequence, prompt tokens included: the penalties look back on them.
+  void accept(int32_t token) { history_.push_back(token); }
+  // The next token for `logits` [vocabulary]; does not accept it. Errors: invalid_input where a logit is NaN or none is
+  // finite (a broken weight file).
+  int32_t sample(std::span<const float> logits);
+
+ private:
+  SamplerParams params_;
+  std::vector<int32_t> history_;
+  std::vector<float> logits_;  // working copy
+  std::vector<Candidate> candidates_;
+  std::mt19937_64 random_;
+  float mirostat_mu_;
+};
+
+}  // namespace minfer::engine

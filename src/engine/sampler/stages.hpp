@@ -1,0 +1,56 @@
+// The stages of the sampler, each a function on one of two states: all logits of the vocabulary (early stages), then
+// the candidates that are left (later ones). sampler.cpp lists them in order; a stage that is off by its parameters
+// changes nothing. Internal to engine/sampler/.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "engine/sampler/params.hpp"
+
+namespace minfer::engine {
+
+struct Candidate {
+  int32_t id;
+  float logit;
+  float p;  // softmax over the candidates, where a stage has computed it
+};
+
+// What one draw works on. History holds the tokens so far, oldest first.
+struct SamplerState {
+  const SamplerParams& params;
+  std::span<const int32_t> history;
+  std::vector<float>& logits;
+  std::vector<Candidate>& candidates;  // descending by logit, ties by id, once made
+  std::mt19937_64& random;
+  float& mirostat_mu;
+};
+
+// In [0, 1), 53 bits; the same on every platform.
+double uniform(std::mt19937_64& random);
+
+// On logits.
+void apply_logit_bias(SamplerState& state);
+void apply_penalties(SamplerState& state);
+void apply_dry(SamplerState& state);
+
+// Logits to candidates: the top k, or all where k is 0.
+void select_top_k(SamplerState& state, int32_t k);
+// Fills p of every candidate.
+void softmax(std::vector<Candidate>& candidates);
+
+// On candidates. Each keeps at least one.
+void apply_typical(SamplerState& state);
+void apply_top_p(SamplerState& state);
+void apply_min_p(SamplerState& state);
+void apply_xtc(SamplerState& state);
+void apply_temperature(SamplerState& state);
+
+// Draws from the candidates.
+int32_t draw(SamplerState& state);
+int32_t draw_mirostat_1(SamplerState& state);
+int32_t draw_mirostat_2(SamplerState& state);
+
+}  // namespace minfer::engine

@@ -1,0 +1,32 @@
+// Finds stop strings in streamed text. Text that could be the beginning of a stop string is held back until it is known
+// not to be, so that no part of a stop string is ever shown. One stream, one thread. Limits: kMaxStops strings.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace minfer::engine {
+
+class StopMatcher {
+ public:
+  static constexpr size_t kMaxStops = 64;
+
+  // Errors: invalid_input for an empty stop string or more than kMaxStops.
+  explicit StopMatcher(std::vector<std::string> stops);
+
+  // The text that may be shown after `text` arrived. stopped() tells whether a stop string was met; what follows it is
+  // dropped.
+  std::string push(std::string_view text);
+  // The text held back, at the end of the stream.
+  std::string finish();
+  bool stopped() const { return stopped_; }
+
+ private:
+  std::vector<std::string> stops_;
+  std::string pending_;
+  bool stopped_ = false;
+};
+
+}  // namespace minfer::engine

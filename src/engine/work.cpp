@@ -1,0 +1,67 @@
+// Counting bytes and operations. See work.hpp.
+#include "engine/work.hpp"
+
+#include <algorithm>
+
+namespace minfer::engine {
+namespace {
+
+bool is_output(const graph::WeightSource& weight) {
+  return weight.role == graph::WeightRole::tied_embedding || weight.shape.name == "output.weight";
+}
+
+bool is_multiplied(const graph::WeightSource& weight) {
+  return weight.role == graph::WeightRole::matrix || weight.role == graph::WeightRole::tied_embedding;
+}
+
+double element_bytes(graph::KvFormat format) {
+  return format == graph::KvFormat::f32 ? 4.0 : 2.0;
+}
+
+// Positions that a token at position `depth` of a layer attends to, itself left out.
+int64_t visible(const model::Config& config, int64_t layer, int64_t depth) {
+  return config.is_window_layer(layer) ? std::min(depth, config.window) : depth;
+}
+
+}  // namespace
+
+double decode_limit_seconds(const model::Model& model, const graph::Backend& device, const graph::DeviceLimits& limits,
+                            const RunnerOptions& options, int64_t depth) {
+  double bytes = 0;
+  for (const graph::WeightSource& weight : model.weights()) {
+    if (is_multiplied(weight)) {
+      bytes += static_cast<double>(device.choose_layout(weight.shape, weight.dtype, weight.role).bytes);
+    }
+  }
+  const model::Config& config = model.config();
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const double position_bytes =
+        static_cast<double>(config.kv_heads * config.key_size) * element_bytes(options.key_format) +
+        static_cast<double>(config.kv_heads * config.value_size) * element_bytes(options.value_format);
+    bytes += static_cast<double>(visible(config, layer, depth)) * position_bytes;
+  }
+  return bytes / limits.read_bytes_per_second;
+}
+
+double prefill_limit_seconds(const model::Model& model, const graph::Backend& device, const graph::DeviceLimits& limits,
+                             int64_t tokens, int64_t depth) {
+  double seconds = 0;
+  for (const graph::WeightSource& weight : model.weights()) {
+    if (!is_multiplied(weight)) continue;
+    const double rows = is_output(weight) ? 1.0 : static_cast<double>(tokens);
+    const double ops = 2.0 * rows * static_cast<double>(weight.shape.rows) * static_cast<double>(weight.shape.cols);
+    const auto layout = device.choose_layout(weight.shape, weight.dtype, weight.role);
+    const bool q8 = layout.activation_format == graph::Format::q8;
+    seconds += ops / (q8 ? limits.dot8_ops_per_second : limits.float_ops_per_second);
+  }
+  const model::Config& config = model.config();
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    double pairs = 0;
+    for (int64_t i = 0; i < tokens; ++i) pairs += static_cast<double>(visible(config, layer, depth + i) + 1);
+    const double ops = 2.0 * static_cast<double>(config.heads * (config.key_size + config.value_size)) * pairs;
+    seconds += ops / limits.float_ops_per_second;
+  }
+  return seconds;
+}
+
+}  // namespace minfer::engine

@@ -1,0 +1,166 @@
+// The one device seam. A device is a Backend: it says what it can run (one table row {op, supports, run} an op), which
+// layout it gives each weight, how much memory it has; it loads weights, holds KV pages, and compiles a graph to an
+// Executable. Everything above (engine, command line, server) speaks to devices only through this file and
+// registry.hpp.
+//
+// Threads: one engine thread owns a device and makes all calls but name() and memory(), which any thread may make.
+// Life: WeightSet, KvStore and Executable are used only while their Backend lives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/enums.hpp"
+#include "graph/ir.hpp"
+#include "graph/memory_plan.hpp"
+#include "graph/passes.hpp"
+#include "tensor/dtype.hpp"
+
+namespace minfer::graph {
+
+// --- memory ---
+
+struct DeviceMemory {
+  enum class Answer { reported, query_failed, no_device };
+  Answer answer = Answer::no_device;
+  int64_t total_bytes = 0;      // where reported
+  int64_t available_bytes = 0;  // where reported
+  std::string reason;           // where not
+};
+
+// What a device can do at most, measured on it; `minfer bench` relates speeds to these.
+struct DeviceLimits {
+  double read_bytes_per_second = 0;  // reading memory much larger than the caches
+  double dot8_ops_per_second = 0;    // 8-bit dot products, a multiply and an add count as two
+  double float_ops_per_second = 0;   // f32 fused multiply-adds, likewise
+};
+
+// --- weights ---
+
+enum class WeightRole : uint8_t {
+  matrix,          // of a linear
+  embedding,       // gathered by rows
+  tied_embedding,  // gathered by rows, and the matrix of the output linear
+  vector,          // a norm or a bias: becomes f32
+};
+
+// A weight as its file has it: [rows][cols], row-major blocks of `dtype`, mapped. `prefetch` tells the system that it
+// is read next, `release` gives the file's pages back once the device holds its own copy; either may be empty.
+struct WeightSource {
+  WeightShape shape;
+  tensor::DType dtype;
+  WeightRole role;
+  std::span<const std::byte> data;
+  std::function<void()> prefetch;
+  std::function<void()> release;
+};
+
+// How a device will hold a weight. Pure in (dtype, role, shape) for a given device configuration.
+struct WeightLayout {
+  std::string_view name;     // "raw", "panel16", ...: for --explain
+  int64_t bytes;             // what the device allocates for it
+  bool copied;               // false: reads the mapped file in place
+  Format activation_format;  // what a linear with it reads
+};
+
+class WeightSet {
+ public:
+  virtual ~WeightSet() = default;
+  virtual int64_t bytes() const = 0;
+};
+
+// Called as weights are loaded, with bytes done and in all; may throw Error{cancelled}.
+using ProgressFn = std::function<void(int64_t done_bytes, int64_t total_bytes)>;
+
+// --- KV pages ---
+
+inline constexpr int64_t kPageTokens = 64;
+
+struct KvLayer {
+  int64_t kv_heads;
+  int64_t key_size;
+  int64_t value_size;
+};
+
+struct KvSpec {
+  std::vector<KvLayer> layers;
+  KvFormat key_format;
+  KvFormat value_format;
+  int64_t pages;
+};
+
+// Storage of `pages` pages for every layer; which page holds which tokens is the engine's business.
+class KvStore {
+ public:
+  virtual ~KvStore() = default;
+  virtual int64_t bytes() const = 0;
+};
+
+// --- steps ---
+
+// The tokens that one sequence adds in a step, and its pages. Rows of a sequence are consecutive.
+struct SequenceStep {
+  int64_t first_row;
+  int64_t rows;
+  int64_t first_position;          // of its first row; the cache holds positions before it
+  std::span<const int32_t> pages;  // page ids for positions 0 .. first_position + rows - 1
+};
+
+struct StepData {
+  std::span<const int32_t> token_ids;       // one a row
+  std::span<const int32_t> output_rows;     // rows whose logits are wanted, ascending
+  std::span<const SequenceStep> sequences;  // cover the rows in order
+};
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // Runs a step that fits the shape it was compiled for. Returns logits, f32 [outputs][vocabulary], valid until the
+  // next run of any executable of this device. Errors: device.
+  virtual std::span<const float> run(const StepData& step) = 0;
+};
+
+// --- the device ---
+
+struct BackendOptions {
+  int threads = 0;        // CPU threads; 0: one a physical core
+  std::string force_isa;  // CPU instruction set by name; empty: the best
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string name() const = 0;         // "cpu"
+  virtual std::string description() const = 0;  // model, instruction set, threads
+  virtual DeviceMemory memory() const = 0;
+  // Takes about a second.
+  virtual DeviceLimits measure_limits() = 0;
+
+  // nullopt where the device runs the node, else why not. From the same table row that runs it.
+  virtual std::optional<std::string> unsupported_reason(const Graph& graph, const Node& node) const = 0;
+  virtual bool has_op(Op op) const = 0;
+  // The layout of a weight. Errors: unsupported, naming the weight and its type, where the device has none.
+  virtual WeightLayout choose_layout(const WeightShape& shape, tensor::DType dtype, WeightRole role) const = 0;
+  virtual int64_t value_bytes(const ValueType& type, int64_t rows) const = 0;
+  virtual int64_t kv_bytes(const KvSpec& spec) const = 0;
+  // What the kernels of a graph need beside its values.
+  virtual int64_t scratch_bytes(const Graph& graph, const KvSpec& spec) const = 0;
+  // Errors: unsupported, naming layer and size, for a cache that its attention can't read.
+  virtual void check_kv(const KvSpec& spec) const = 0;
+
+  virtual std::unique_ptr<WeightSet> load_weights(std::span<const WeightSource> sources,
+                                                  const ProgressFn& progress) = 0;
+  virtual std::unique_ptr<KvStore> create_kv_store(const KvSpec& spec) = 0;
+  // The graph and the weights and cache that it will run on, which outlive the executable. All nodes are supported.
+  virtual std::unique_ptr<Executable> compile(Graph graph, MemoryPlan plan, const WeightSet& weights, KvStore& kv) = 0;
+};
+
+}  // namespace minfer::graph

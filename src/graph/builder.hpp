@@ -1,0 +1,53 @@
+// Makes graphs: one method an op, each checked by the op's rule as it is made. An architecture's graph function uses it
+// with weights by name; the passes use add_node. Weight ids index the weight list that the builder was given, which
+// outlives it. Errors: internal for a broken rule (see ops.hpp) or an unknown weight name.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "graph/ir.hpp"
+
+namespace minfer::graph {
+
+class Builder {
+ public:
+  Builder(std::span<const WeightShape> weights, const StepShape& shape);
+
+  // The weight of a name, or kNoWeight where the model has none.
+  WeightId find_weight(std::string_view name) const;
+  // The weight of a name that the model must have (its presence was checked at load).
+  WeightId weight(std::string_view name) const;
+  const WeightShape& weight_shape(WeightId id) const { return weights_[static_cast<size_t>(id)]; }
+
+  ValueId input(Input which) const { return graph_.inputs[static_cast<size_t>(which)]; }
+  const ValueType& type(ValueId id) const { return graph_.values[static_cast<size_t>(id)].type; }
+
+  ValueId embed(ValueId ids, WeightId table, float scale);
+  ValueId rms_norm(ValueId x, WeightId weight, float eps, int64_t group);
+  ValueId linear(ValueId x, WeightId matrix, WeightId bias = kNoWeight);
+  ValueId glu(ValueId gate, ValueId up, Activation activation);
+  ValueId add(ValueId a, ValueId b);
+  ValueId rope_angles(ValueId positions, RopeAnglesAttributes attributes);
+  ValueId rope(ValueId x, ValueId angles, RopeAttributes attributes);
+  ValueId kv_append(ValueId k, ValueId v, int32_t layer);
+  ValueId attention(ValueId q, ValueId appended, AttentionAttributes attributes);
+  ValueId gather_rows(ValueId x, ValueId rows);
+
+  // The general form: appends a node and returns its outputs. `name` names them for people.
+  std::vector<ValueId> add_node(Op op, std::vector<ValueId> inputs, std::vector<WeightId> weights,
+                                Attributes attributes, std::string name, Format output_format = Format::f32);
+
+  // Ends the graph: `logits` is its result.
+  Graph finish(ValueId logits);
+
+ private:
+  std::span<const WeightShape> weights_;
+  std::unordered_map<std::string_view, WeightId> by_name_;
+  Graph graph_;
+};
+
+}  // namespace minfer::graph

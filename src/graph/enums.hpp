@@ -1,0 +1,22 @@
+// The small enumerations that graphs, devices and kernels share. Apart from ir.hpp because kernel sources, which are
+// compiled for one instruction set, may include nothing with code: here are names of numbers only.
+#pragma once
+
+#include <cstdint>
+
+namespace minfer::graph {
+
+enum class Activation : uint8_t { silu, gelu_tanh };
+
+enum class RopeStyle : uint8_t {
+  pairs,   // rotates (x[2i], x[2i+1]); the llama family's files
+  halves,  // rotates (x[i], x[i + dims/2]); GPT-NeoX
+};
+
+// How keys and values are stored in the KV cache.
+enum class KvFormat : uint8_t {
+  f32,
+  f16,  // rounded to nearest even
+};
+
+}  // namespace minfer::graph

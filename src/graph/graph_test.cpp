@@ -1,0 +1,174 @@
+// Op rules, passes and exporters on a small decoder made by hand: what each pattern leaves and what it removes.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/error.hpp"
+#include "graph/builder.hpp"
+#include "graph/export.hpp"
+#include "graph/passes.hpp"
+#include "graph/placement.hpp"
+
+namespace minfer::graph {
+namespace {
+
+constexpr int64_t kWidth = 64, kHeads = 4, kKvHeads = 2, kHeadSize = 16, kFfn = 96, kVocabulary = 320;
+
+std::vector<WeightShape> weights() {
+  return {{"embedding", kVocabulary, kWidth},
+          {"norm", 1, kWidth},
+          {"q", kHeads * kHeadSize, kWidth},
+          {"k", kKvHeads * kHeadSize, kWidth},
+          {"v", kKvHeads * kHeadSize, kWidth},
+          {"q_norm", 1, kHeadSize},
+          {"k_norm", 1, kHeadSize},
+          {"o", kWidth, kHeads * kHeadSize},
+          {"gate", kFfn, kWidth},
+          {"up", kFfn, kWidth},
+          {"down", kWidth, kFfn}};
+}
+
+Graph block(std::span<const WeightShape> shapes, const StepShape& shape) {
+  Builder b(shapes, shape);
+  const auto w = [&](const char* name) { return b.weight(name); };
+  ValueId x = b.embed(b.input(Input::token_ids), w("embedding"), 1.0F);
+  const ValueId angles = b.rope_angles(b.input(Input::positions), {std::vector<float>(kHeadSize / 2, 0.5F), 1.0F});
+  const ValueId n = b.rms_norm(x, w("norm"), 1e-5F, kWidth);
+  const ValueId q = b.rope(b.rms_norm(b.linear(n, w("q")), w("q_norm"), 1e-5F, kHeadSize), angles,
+                           {kHeads, kHeadSize, RopeStyle::halves});
+  const ValueId k = b.rope(b.rms_norm(b.linear(n, w("k")), w("k_norm"), 1e-5F, kHeadSize), angles,
+                           {kKvHeads, kHeadSize, RopeStyle::halves});
+  const ValueId appended = b.kv_append(k, b.linear(n, w("v")), 0);
+  const ValueId mixed = b.attention(q, appended, {0, kHeads, kKvHeads, kHeadSize, kHeadSize, 0.25F, 0, 0.0F});
+  x = b.add(x, b.linear(mixed, w("o")));
+  const ValueId n2 = b.rms_norm(x, w("norm"), 1e-5F, kWidth);
+  const ValueId h = b.glu(b.linear(n2, w("gate")), b.linear(n2, w("up")), Activation::silu);
+  x = b.add(x, b.linear(h, w("down")));
+  const ValueId last = b.rms_norm(b.gather_rows(x, b.input(Input::output_rows)), w("norm"), 1e-5F, kWidth);
+  return b.finish(b.linear(last, w("embedding")));
+}
+
+std::map<std::string, int> op_counts(const Graph& graph) {
+  std::map<std::string, int> counts;
+  for (const Node& node : graph.nodes) ++counts[std::string(op_name(node.op))];
+  return counts;
+}
+
+DeviceTraits all_ops(Format format) {
+  return {[](Op) { return true; }, [format](WeightId) { return format; }};
+}
+
+TEST(Passes, FuseToTheExpectedNodes) {
+  const auto shapes = weights();
+  const Graph fused = optimize(block(shapes, {8, 1}), shapes, all_ops(Format::f32));
+  const std::map<std::string, int> expected = {{"embed", 1},      {"rope_angles", 1}, {"rms_norm", 3},
+                                               {"linear", 4},     {"rope_append", 1}, {"attention", 1},
+                                               {"linear_glu", 1}, {"gather_rows", 1}};
+  EXPECT_EQ(op_counts(fused), expected);
+}
+
+TEST(Passes, QkvShareOneNodeWithThreeOutputs) {
+  const auto shapes = weights();
+  const Graph fused = optimize(block(shapes, {8, 1}), shapes, all_ops(Format::f32));
+  std::vector<size_t> outputs;
+  for (const Node& node : fused.nodes) {
+    if (node.op == Op::linear) outputs.push_back(node.outputs.size());
+  }
+  EXPECT_EQ(outputs, (std::vector<size_t>{3, 1, 1, 1}));
+}
+
+TEST(Passes, ResidualsEnterTheLinear) {
+  const auto shapes = weights();
+  const Graph fused = optimize(block(shapes, {8, 1}), shapes, all_ops(Format::f32));
+  int with_residual = 0;
+  for (const Node& node : fused.nodes) with_residual += node.op == Op::linear && node.inputs.size() == 2;
+  EXPECT_EQ(with_residual, 2);
+}
+
+TEST(Passes, ProducersWriteQ8WhereAllReadersWantIt) {
+  const auto shapes = weights();
+  const Graph fused = optimize(block(shapes, {8, 1}), shapes, all_ops(Format::q8));
+  EXPECT_EQ(op_counts(fused).count("quantize"), 0U);
+  for (const Node& node : fused.nodes) {
+    const Format format = fused.values[static_cast<size_t>(node.outputs[0])].type.format;
+    if (node.op == Op::rms_norm || node.op == Op::attention || node.op == Op::linear_glu) {
+      EXPECT_EQ(format, Format::q8) << op_name(node.op);
+    }
+    if (node.op == Op::linear || node.op == Op::linear_glu) {
+      EXPECT_EQ(fused.values[static_cast<size_t>(node.inputs[0])].type.format, Format::q8);
+    }
+  }
+}
+
+TEST(Passes, MixedReadersShareOneQuantizeNode) {
+  // v reads f32, q and k read q8: the norm stays f32 and one quantize node serves both.
+  const auto shapes = weights();
+  Builder names(shapes, {1, 1});
+  const WeightId v = names.weight("v");
+  const DeviceTraits device{[](Op op) { return op != Op::linear_glu; },
+                            [v](WeightId id) { return id == v ? Format::f32 : Format::q8; }};
+  const Graph fused = optimize(block(shapes, {8, 1}), shapes, device);
+  std::map<ValueId, int> quantized;
+  for (const Node& node : fused.nodes) {
+    if (node.op == Op::quantize) ++quantized[node.inputs[0]];
+  }
+  for (const auto& [value, count] : quantized) EXPECT_EQ(count, 1) << value;
+  EXPECT_EQ(op_counts(fused)["linear_glu"], 0);
+  EXPECT_EQ(op_counts(fused)["glu"], 1);
+}
+
+TEST(Passes, WithoutFusionOnlyQuantizes) {
+  const auto shapes = weights();
+  const Graph plain = block(shapes, {8, 1});
+  EXPECT_EQ(optimize(plain, shapes, all_ops(Format::f32), false).nodes.size(), plain.nodes.size());
+}
+
+TEST(Passes, DeviceWithoutFusedOpsKeepsThePlainOnes) {
+  const auto shapes = weights();
+  const DeviceTraits device{[](Op op) { return op != Op::rope_append && op != Op::linear_glu; },
+                            [](WeightId) { return Format::f32; }};
+  auto counts = op_counts(optimize(block(shapes, {8, 1}), shapes, device));
+  EXPECT_EQ(counts["rope"], 2);
+  EXPECT_EQ(counts["kv_append"], 1);
+  EXPECT_EQ(counts["glu"], 1);
+}
+
+TEST(Rules, RefuseWhatDoesNotFit) {
+  const auto shapes = weights();
+  Builder b(shapes, {8, 1});
+  const ValueId x = b.embed(b.input(Input::token_ids), b.weight("embedding"), 1.0F);
+  EXPECT_THROW(b.linear(x, b.weight("down")), Error);                     // 96 columns for a width of 64
+  EXPECT_THROW(b.rms_norm(x, b.weight("q_norm"), 1e-5F, kWidth), Error);  // weight of 16
+  EXPECT_THROW(b.add(x, b.linear(x, b.weight("gate"))), Error);           // widths differ
+  EXPECT_THROW(b.embed(x, b.weight("embedding"), 1.0F), Error);           // ids must be i32
+  EXPECT_THROW(b.weight("absent"), Error);
+  EXPECT_EQ(b.find_weight("absent"), kNoWeight);
+}
+
+TEST(Bucket, CountsRoundUpToSharedShapes) {
+  EXPECT_EQ(bucket_shape(1, 1, 512), (StepShape{1, 1}));
+  EXPECT_EQ(bucket_shape(3, 0, 512), (StepShape{3, 1}));
+  EXPECT_EQ(bucket_shape(5, 2, 512), (StepShape{6, 6}));
+  EXPECT_EQ(bucket_shape(7, 7, 512), (StepShape{8, 8}));
+  EXPECT_EQ(bucket_shape(13, 9, 512), (StepShape{16, 16}));
+  EXPECT_EQ(bucket_shape(100, 1, 512), (StepShape{128, 1}));
+  EXPECT_EQ(bucket_shape(129, 64, 512), (StepShape{192, 64}));
+  EXPECT_EQ(bucket_shape(500, 1, 500), (StepShape{500, 1}));
+  EXPECT_THROW(bucket_shape(513, 1, 512), Error);
+  EXPECT_THROW(bucket_shape(100, 65, 512), Error);
+}
+
+TEST(Export, JsonAndDotNameNodesAndWeights) {
+  const auto shapes = weights();
+  const Graph graph = block(shapes, {8, 1});
+  const std::string json = to_json(graph, shapes);
+  EXPECT_NE(json.find("\"op\": \"attention\""), std::string::npos);
+  EXPECT_NE(json.find("\"gate\""), std::string::npos);
+  const std::string dot = to_dot(graph, shapes);
+  EXPECT_EQ(dot.rfind("digraph", 0), 0U);
+  EXPECT_NE(dot.find("q_norm"), std::string::npos);
+  EXPECT_NE(dot.find("-> \"logits\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace minfer::graph

@@ -1,0 +1,162 @@
+// The graph: what a step computes, in values and nodes, before any device is chosen. It is a pure function of a model's
+// Config and a StepShape; token ids, positions and page tables are data of the step (backend.hpp), never part of a
+// graph.
+//
+// A value is a matrix [rows][width]; `rows` says which count of the step gives its height, so that one graph serves
+// every step that fits its shape. A node applies an op to values and weights and has one or more outputs. Weights are
+// ids into the model's weight list. Effects are values too: kv_append yields a value of format `kv` that attention
+// takes, so that the order is visible. Nodes are stored in execution order. Plain data: copied, compared and printed
+// freely.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/enums.hpp"
+
+namespace minfer::graph {
+
+using ValueId = int32_t;
+using WeightId = int32_t;
+inline constexpr WeightId kNoWeight = -1;
+inline constexpr ValueId kNoValue = -1;
+
+// What a row of a value holds.
+enum class Format : uint8_t {
+  f32,  // width floats
+  i32,  // width 32-bit integers
+  q8,   // width elements in 8-bit blocks of 32 with scales, in the device's layout
+  kv,   // nothing: the effect of an append to the KV cache
+};
+
+enum class Rows : uint8_t {
+  tokens,   // one row a token of the step
+  outputs,  // one row a token whose logits are wanted
+};
+
+enum class Op : uint8_t {
+  embed,
+  rms_norm,
+  quantize,
+  linear,
+  glu,
+  linear_glu,
+  add,
+  rope_angles,
+  rope,
+  kv_append,
+  rope_append,
+  attention,
+  gather_rows,
+};
+inline constexpr int kOpCount = 13;
+
+struct EmbedAttributes {
+  float scale;  // multiplies every element of the gathered row
+};
+struct RmsNormAttributes {
+  float eps;
+  int64_t group;  // elements normalised together: the width, or the head size for per-head norms
+};
+struct GluAttributes {
+  Activation activation;
+};
+struct RopeAnglesAttributes {
+  std::vector<float> inverse_frequencies;  // one a rotated pair
+  float magnitude;                         // multiplies cos and sin (yarn's attention factor)
+};
+struct RopeAttributes {
+  int64_t heads;
+  int64_t head_size;
+  RopeStyle style;
+};
+struct KvAppendAttributes {
+  int32_t layer;
+};
+// Rotates q and k (after an optional per-head norm) and appends k and v: the fused form of what precedes attention.
+struct RopeAppendAttributes {
+  int32_t layer;
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t head_size;
+  RopeStyle style;
+  float norm_eps;  // of both norms, where they are
+};
+struct AttentionAttributes {
+  int32_t layer;
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t head_size;   // of q and k
+  int64_t value_size;  // of v
+  float scale;         // multiplies q.k
+  int64_t window;      // positions seen, itself included; 0: all
+  float softcap;       // cap * tanh(score / cap); 0: none
+};
+
+using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, GluAttributes, RopeAnglesAttributes,
+                                RopeAttributes, KvAppendAttributes, RopeAppendAttributes, AttentionAttributes>;
+
+struct ValueType {
+  Format format;
+  Rows rows;
+  int64_t width;  // elements a row
+  bool operator==(const ValueType&) const = default;
+};
+
+struct Value {
+  ValueType type;
+  std::string name;  // for people: "blk.3.ffn_norm"
+};
+
+struct Node {
+  Op op;
+  std::vector<ValueId> inputs;
+  std::vector<WeightId> weights;  // meaning by op, kNoWeight where an optional one is absent
+  std::vector<ValueId> outputs;
+  Attributes attributes;
+};
+
+// What the passes know of a weight: its name and its matrix, `rows` outputs by `cols` inputs (a vector has one row).
+struct WeightShape {
+  std::string name;
+  int64_t rows;
+  int64_t cols;
+};
+
+// The step shapes that share a graph and an executable. Counts are capacities: a step may have fewer.
+struct StepShape {
+  int64_t tokens;
+  int64_t outputs;
+  auto operator<=>(const StepShape&) const = default;
+};
+
+// The named inputs of every graph; their data comes with the step.
+enum class Input : uint8_t { token_ids, positions, output_rows };
+inline constexpr int kInputCount = 3;
+
+struct Graph {
+  StepShape shape;
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  ValueId inputs[kInputCount];  // i32, width 1
+  ValueId logits = kNoValue;    // f32, rows: outputs
+};
+
+std::string_view op_name(Op op);
+std::string_view format_name(Format format);
+std::string_view rows_name(Rows rows);
+
+// Height of a value in a step of `shape`.
+int64_t row_count(Rows rows, const StepShape& shape);
+
+// Rows of logits that a step may ask for: it bounds the memory of the widest value of a graph.
+inline constexpr int64_t kMaxOutputs = 64;
+
+// The smallest bucket that holds a step of these counts: tokens in 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ... up to
+// max_tokens; outputs in 1, 8, kMaxOutputs, and never more than the tokens.
+StepShape bucket_shape(int64_t tokens, int64_t outputs, int64_t max_tokens);
+
+}  // namespace minfer::graph

@@ -1,0 +1,67 @@
+// Rules of positions and attention: rope_angles, rope, kv_append, rope_append, attention.
+// Rows are tokens; a head is a slice of the width. The cache itself is data of the step; nodes name its layer.
+#include "graph/ops/rules.hpp"
+
+namespace minfer::graph {
+namespace {
+
+bool is_f32(const ValueType& value, int64_t width) {
+  return value.format == Format::f32 && value.rows == Rows::tokens && value.width == width;
+}
+
+}  // namespace
+
+// (positions i32 [tokens][1]) -> f32 [tokens][2 * pairs]: cos and sin of each rotated pair, interleaved.
+std::vector<ValueType> infer_rope_angles(const NodeCheck& node) {
+  require_counts(node, 1, 0);
+  const auto& attributes = attributes_of<RopeAnglesAttributes>(node);
+  require(node, node.inputs[0].format == Format::i32 && node.inputs[0].width == 1, "positions must be i32 of width 1");
+  require(node, !attributes.inverse_frequencies.empty(), "no frequencies");
+  return {{Format::f32, node.inputs[0].rows, 2 * static_cast<int64_t>(attributes.inverse_frequencies.size())}};
+}
+
+// (x f32 [tokens][heads * head_size], angles) -> x rotated; elements past the rotated ones are unchanged.
+std::vector<ValueType> infer_rope(const NodeCheck& node) {
+  require_counts(node, 2, 0);
+  const auto& attributes = attributes_of<RopeAttributes>(node);
+  require(node, is_f32(node.inputs[0], attributes.heads * attributes.head_size), "x must be heads of f32");
+  require(node, node.inputs[1].width <= attributes.head_size, "more rotated elements than a head has");
+  return {node.inputs[0]};
+}
+
+// (k f32 [tokens][kv_heads * head_size], v f32 [tokens][kv_heads * value_size]) -> the effect of writing them.
+std::vector<ValueType> infer_kv_append(const NodeCheck& node) {
+  require_counts(node, 2, 0);
+  attributes_of<KvAppendAttributes>(node);
+  require(node, is_f32(node.inputs[0], node.inputs[0].width) && is_f32(node.inputs[1], node.inputs[1].width),
+          "k and v must be f32 a token");
+  return {{Format::kv, Rows::tokens, 0}};
+}
+
+// (q, k, v, angles; q norm? [head_size], k norm? [head_size]) -> (q normed and rotated, the effect of writing k and v).
+std::vector<ValueType> infer_rope_append(const NodeCheck& node) {
+  require_counts(node, 4, 2);
+  const auto& attributes = attributes_of<RopeAppendAttributes>(node);
+  require(node, is_f32(node.inputs[0], attributes.heads * attributes.head_size), "q must be heads of f32");
+  require(node, is_f32(node.inputs[1], attributes.kv_heads * attributes.head_size), "k must be kv heads of f32");
+  require(node, is_f32(node.inputs[2], node.inputs[2].width), "v must be f32 a token");
+  require(node, node.inputs[3].width <= attributes.head_size, "more rotated elements than a head has");
+  for (const WeightShape* norm : node.weights) {
+    require(node, norm == nullptr || is_vector(norm, attributes.head_size),
+            "a norm must have one element a head element");
+  }
+  return {node.inputs[0], {Format::kv, Rows::tokens, 0}};
+}
+
+// (q f32 [tokens][heads * head_size], effect of this layer's append) -> [tokens][heads * value_size], f32 or q8.
+std::vector<ValueType> infer_attention(const NodeCheck& node) {
+  require_counts(node, 2, 0);
+  const auto& attributes = attributes_of<AttentionAttributes>(node);
+  require(node, is_f32(node.inputs[0], attributes.heads * attributes.head_size), "q must be heads of f32");
+  require(node, node.inputs[1].format == Format::kv, "the second input must be the layer's append");
+  require(node, attributes.kv_heads > 0 && attributes.heads % attributes.kv_heads == 0, "heads must be whole groups");
+  require_activation_output(node, attributes.heads * attributes.value_size);
+  return {{node.output_format, Rows::tokens, attributes.heads * attributes.value_size}};
+}
+
+}  // namespace minfer::graph

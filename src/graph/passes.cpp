@@ -1,0 +1,257 @@
+// The fusion patterns and the quantization of activations. See passes.hpp.
+#include "graph/passes.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "graph/rewrite.hpp"
+
+namespace minfer::graph {
+namespace {
+
+bool is_plain_linear(const Node& node) {
+  return node.op == Op::linear && node.inputs.size() == 1;
+}
+
+// The node that makes `value` if it is of `op` and nothing else reads the value.
+const Node* sole_producer(const Graph& graph, const Uses& uses, ValueId value, Op op) {
+  const int32_t producer = uses.producer[static_cast<size_t>(value)];
+  if (producer == kNoNode || uses.count[static_cast<size_t>(value)] != 1) return nullptr;
+  const Node& node = graph.nodes[static_cast<size_t>(producer)];
+  return node.op == op ? &node : nullptr;
+}
+
+size_t index_of(const Graph& graph, const Node& node) {
+  return static_cast<size_t>(&node - graph.nodes.data());
+}
+
+}  // namespace
+
+Graph fuse_linear_inputs(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device) {
+  Rewriter rewriter(graph, weights);
+  std::vector<bool> done(graph.nodes.size(), false);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (done[i]) continue;
+    if (!is_plain_linear(node)) {
+      rewriter.copy(node);
+      continue;
+    }
+    // The group is made where its first member stands: all that the others read is the same input.
+    const Format format = device.activation_format(node.weights[0]);
+    std::vector<WeightId> group_weights;
+    std::vector<ValueId> group_outputs;
+    for (size_t j = i; j < graph.nodes.size(); ++j) {
+      const Node& other = graph.nodes[j];
+      if (!is_plain_linear(other) || other.inputs[0] != node.inputs[0]) continue;
+      if (device.activation_format(other.weights[0]) != format) continue;
+      group_weights.insert(group_weights.end(), other.weights.begin(), other.weights.end());
+      group_outputs.insert(group_outputs.end(), other.outputs.begin(), other.outputs.end());
+      done[j] = true;
+    }
+    rewriter.emit(Op::linear, node.inputs, group_weights, {}, group_outputs);
+  }
+  return rewriter.finish();
+}
+
+Graph fuse_gated(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device) {
+  if (!device.has_op(Op::linear_glu)) return graph;
+  const Uses uses(graph);
+  // First find the pairs, so that their linears are left out where they stand.
+  std::vector<bool> absorbed(graph.nodes.size(), false);
+  const auto pair_of = [&](const Node& node) -> std::optional<std::pair<const Node*, const Node*>> {
+    if (node.op != Op::glu) return std::nullopt;
+    const Node* gate = sole_producer(graph, uses, node.inputs[0], Op::linear);
+    const Node* up = sole_producer(graph, uses, node.inputs[1], Op::linear);
+    if (gate == nullptr || up == nullptr || gate == up || !is_plain_linear(*gate) || !is_plain_linear(*up)) return {};
+    if (gate->outputs.size() != 1 || up->outputs.size() != 1 || gate->inputs != up->inputs) return {};
+    if (device.activation_format(gate->weights[0]) != device.activation_format(up->weights[0])) return {};
+    return std::pair{gate, up};
+  };
+  for (const Node& node : graph.nodes) {
+    if (const auto pair = pair_of(node)) {
+      absorbed[index_of(graph, *pair->first)] = absorbed[index_of(graph, *pair->second)] = true;
+    }
+  }
+  Rewriter rewriter(graph, weights);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (absorbed[i]) continue;
+    if (const auto pair = pair_of(node)) {
+      std::vector<WeightId> both = pair->first->weights;
+      both.insert(both.end(), pair->second->weights.begin(), pair->second->weights.end());
+      rewriter.emit(Op::linear_glu, pair->first->inputs, both, node.attributes, node.outputs);
+    } else {
+      rewriter.copy(node);
+    }
+  }
+  return rewriter.finish();
+}
+
+Graph fuse_residual(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits&) {
+  const Uses uses(graph);
+  // Which operand of an add, if one, is a product that nothing else reads.
+  const auto product_of = [&](const Node& node) -> std::optional<size_t> {
+    if (node.op != Op::add) return std::nullopt;
+    for (size_t side = 0; side < 2; ++side) {
+      const Node* linear = sole_producer(graph, uses, node.inputs[side], Op::linear);
+      if (linear != nullptr && is_plain_linear(*linear) && linear->outputs.size() == 1) return side;
+    }
+    return std::nullopt;
+  };
+  std::vector<bool> absorbed(graph.nodes.size(), false);
+  for (const Node& node : graph.nodes) {
+    if (const auto side = product_of(node)) {
+      absorbed[static_cast<size_t>(uses.producer[static_cast<size_t>(node.inputs[*side])])] = true;
+    }
+  }
+  Rewriter rewriter(graph, weights);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (absorbed[i]) continue;
+    if (const auto side = product_of(node)) {
+      const Node& linear = graph.nodes[static_cast<size_t>(uses.producer[static_cast<size_t>(node.inputs[*side])])];
+      const ValueId inputs[] = {linear.inputs[0], node.inputs[1 - *side]};
+      rewriter.emit(Op::linear, inputs, linear.weights, {}, node.outputs);
+    } else {
+      rewriter.copy(node);
+    }
+  }
+  return rewriter.finish();
+}
+
+namespace {
+
+// One side of what precedes attention: rope over an optional per-head norm.
+struct RopeChain {
+  const Node* rope;
+  const Node* norm;  // or nullptr
+  ValueId source;    // what enters the chain
+};
+
+RopeChain rope_chain(const Graph& graph, const Uses& uses, const Node& rope) {
+  const auto& attributes = std::get<RopeAttributes>(rope.attributes);
+  const Node* norm = sole_producer(graph, uses, rope.inputs[0], Op::rms_norm);
+  if (norm != nullptr && std::get<RmsNormAttributes>(norm->attributes).group != attributes.head_size) norm = nullptr;
+  return {&rope, norm, norm == nullptr ? rope.inputs[0] : norm->inputs[0]};
+}
+
+// The rope that makes an attention's q and the append that it waits for, where both can become one rope_append.
+struct RopeAppendMatch {
+  RopeChain q, k;
+  const Node* append;
+};
+
+std::optional<RopeAppendMatch> match_rope_append(const Graph& graph, const Uses& uses, const Node& attention) {
+  if (attention.op != Op::attention) return std::nullopt;
+  const Node* q_rope = sole_producer(graph, uses, attention.inputs[0], Op::rope);
+  const Node* append = sole_producer(graph, uses, attention.inputs[1], Op::kv_append);
+  if (q_rope == nullptr || append == nullptr) return std::nullopt;
+  const Node* k_rope = sole_producer(graph, uses, append->inputs[0], Op::rope);
+  if (k_rope == nullptr || k_rope->inputs[1] != q_rope->inputs[1]) return std::nullopt;
+  const RopeAppendMatch match{rope_chain(graph, uses, *q_rope), rope_chain(graph, uses, *k_rope), append};
+  const auto& q = std::get<RopeAttributes>(q_rope->attributes);
+  const auto& k = std::get<RopeAttributes>(k_rope->attributes);
+  if (q.style != k.style || q.head_size != k.head_size) return std::nullopt;
+  if (match.q.norm != nullptr && match.k.norm != nullptr &&
+      std::get<RmsNormAttributes>(match.q.norm->attributes).eps !=
+          std::get<RmsNormAttributes>(match.k.norm->attributes).eps) {
+    return std::nullopt;
+  }
+  return match;
+}
+
+void emit_rope_append(Rewriter& rewriter, const RopeAppendMatch& match) {
+  const auto& q = std::get<RopeAttributes>(match.q.rope->attributes);
+  const auto& k = std::get<RopeAttributes>(match.k.rope->attributes);
+  const Node* any_norm = match.q.norm != nullptr ? match.q.norm : match.k.norm;
+  const float eps = any_norm == nullptr ? 0.0F : std::get<RmsNormAttributes>(any_norm->attributes).eps;
+  const int32_t layer = std::get<KvAppendAttributes>(match.append->attributes).layer;
+  const ValueId inputs[] = {match.q.source, match.k.source, match.append->inputs[1], match.q.rope->inputs[1]};
+  const ValueId outputs[] = {match.q.rope->outputs[0], match.append->outputs[0]};
+  const auto norm_weight = [](const Node* norm) { return norm == nullptr ? kNoWeight : norm->weights[0]; };
+  rewriter.emit(Op::rope_append, inputs, {norm_weight(match.q.norm), norm_weight(match.k.norm)},
+                RopeAppendAttributes{layer, q.heads, k.heads, q.head_size, q.style, eps}, outputs);
+}
+
+}  // namespace
+
+Graph fuse_rope_append(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device) {
+  if (!device.has_op(Op::rope_append)) return graph;
+  const Uses uses(graph);
+  std::vector<bool> absorbed(graph.nodes.size(), false);
+  for (const Node& node : graph.nodes) {
+    const auto match = match_rope_append(graph, uses, node);
+    if (!match) continue;
+    for (const Node* part : {match->q.rope, match->q.norm, match->k.rope, match->k.norm, match->append}) {
+      if (part != nullptr) absorbed[index_of(graph, *part)] = true;
+    }
+  }
+  Rewriter rewriter(graph, weights);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (absorbed[i]) continue;
+    if (const auto match = match_rope_append(graph, uses, node)) emit_rope_append(rewriter, *match);
+    rewriter.copy(node);
+  }
+  return rewriter.finish();
+}
+
+namespace {
+
+bool can_output_q8(Op op) {
+  return op == Op::rms_norm || op == Op::glu || op == Op::linear_glu || op == Op::attention;
+}
+
+bool reads_activation(Op op) {
+  return op == Op::linear || op == Op::linear_glu;
+}
+
+}  // namespace
+
+Graph quantize_activations(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device) {
+  const auto wants_q8 = [&](const Node& node) {
+    return reads_activation(node.op) && device.activation_format(node.weights[0]) == Format::q8;
+  };
+  // How often each value is read as q8: a producer that can writes q8 itself where all its readers want that.
+  std::vector<int32_t> q8_reads(graph.values.size(), 0);
+  for (const Node& node : graph.nodes) {
+    if (wants_q8(node)) ++q8_reads[static_cast<size_t>(node.inputs[0])];
+  }
+  const Uses uses(graph);
+  std::vector<ValueId> q8_of(graph.values.size(), kNoValue);
+  Rewriter rewriter(graph, weights);
+  for (const Node& node : graph.nodes) {
+    const size_t out = static_cast<size_t>(node.outputs[0]);
+    if (wants_q8(node)) {
+      std::vector<ValueId> inputs;
+      for (const ValueId input : node.inputs) inputs.push_back(rewriter.mapped(input));
+      ValueId& q8 = q8_of[static_cast<size_t>(node.inputs[0])];
+      if (rewriter.builder().type(inputs[0]).format != Format::q8) {
+        if (q8 == kNoValue) q8 = rewriter.builder().add_node(Op::quantize, {inputs[0]}, {}, {}, "quantize")[0];
+        inputs[0] = q8;
+      }
+      const Format format =
+          node.op == Op::linear_glu && q8_reads[out] > 0 && q8_reads[out] == uses.count[out] ? Format::q8 : Format::f32;
+      const auto outputs =
+          rewriter.builder().add_node(node.op, inputs, node.weights, node.attributes, graph.values[out].name, format);
+      for (size_t i = 0; i < outputs.size(); ++i) rewriter.map(node.outputs[i], outputs[i]);
+    } else if (can_output_q8(node.op) && q8_reads[out] > 0 && q8_reads[out] == uses.count[out]) {
+      rewriter.emit(node.op, node.inputs, node.weights, node.attributes, node.outputs, Format::q8);
+    } else {
+      rewriter.copy(node);
+    }
+  }
+  return rewriter.finish();
+}
+
+Graph optimize(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device, bool fuse) {
+  if (!fuse) return quantize_activations(graph, weights, device);
+  Graph fused = fuse_gated(graph, weights, device);
+  fused = fuse_residual(fused, weights, device);
+  fused = fuse_linear_inputs(fused, weights, device);
+  fused = fuse_rope_append(fused, weights, device);
+  return quantize_activations(fused, weights, device);
+}
+
+}  // namespace minfer::graph

@@ -1,0 +1,33 @@
+// Graph to graph: the rewrites between a model's graph function and a device's executable. Each returns a new graph
+// that computes the same values. The patterns live here; a device only says which ops it has and which activation
+// format each of its weights reads (DeviceTraits, answered by its op table and layout policy, see backend.hpp).
+//
+//   fuse_linear_inputs    linears of one input            -> one linear with several outputs
+//   fuse_gated            linear, linear, glu             -> linear_glu
+//   fuse_residual         linear, add                     -> linear with a residual
+//   fuse_rope_append      norms, ropes, kv_append         -> rope_append
+//   quantize_activations  f32 input of a linear that reads q8: made q8 by its producer, or by a quantize node
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "graph/ir.hpp"
+
+namespace minfer::graph {
+
+struct DeviceTraits {
+  std::function<bool(Op)> has_op;                     // whether the device has a row for the op
+  std::function<Format(WeightId)> activation_format;  // what a linear with this weight reads: f32 or q8
+};
+
+Graph fuse_linear_inputs(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
+Graph fuse_gated(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
+Graph fuse_residual(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
+Graph fuse_rope_append(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
+Graph quantize_activations(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
+
+// All of them, in the order that they need. `fuse` = false leaves only quantize_activations, for comparing.
+Graph optimize(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device, bool fuse = true);
+
+}  // namespace minfer::graph

@@ -1,0 +1,45 @@
+// An architecture: how to read its metadata, which tensors it has, and its graph. One file and one row of
+// arch_table.cpp add one. Devices never see an architecture's name.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gguf/reader.hpp"
+#include "graph/backend.hpp"
+#include "graph/builder.hpp"
+#include "model/config.hpp"
+
+namespace minfer::model {
+
+// A tensor that the architecture uses: a matrix of `rows` outputs by `cols` inputs, or a vector of `cols`.
+struct WeightRow {
+  std::string name;
+  graph::WeightRole role;
+  int64_t rows;  // 1 for a vector
+  int64_t cols;
+  bool optional = false;
+};
+
+struct Architecture {
+  std::string_view name;  // general.architecture
+  // Errors: invalid_input, naming the key, for a missing or absurd value.
+  Config (*read_config)(const gguf::File& file);
+  std::vector<WeightRow> (*weights)(const Config& config);
+  // Pure: equal config and shape, equal graph. Optional weights are looked up in the builder.
+  graph::Graph (*build)(graph::Builder& builder, const Config& config);
+};
+
+std::span<const Architecture> architectures();
+// Errors: unsupported, naming the architecture and the known ones.
+const Architecture& find_architecture(std::string_view name, std::string_view file);
+
+extern const Architecture kLlama;
+extern const Architecture kQwen2;
+extern const Architecture kQwen3;
+extern const Architecture kGemma3;
+
+}  // namespace minfer::model

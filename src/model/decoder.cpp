@@ -1,0 +1,129 @@
+// Composable parts of decoder-only transformers. See decoder.hpp.
+#include "model/decoder.hpp"
+
+#include <fmt/format.h>
+
+#include "model/rope.hpp"
+
+namespace minfer::model {
+
+using graph::Builder;
+using graph::ValueId;
+using graph::WeightRole;
+
+std::string block_name(int64_t layer, std::string_view part) {
+  return fmt::format("blk.{}.{}", layer, part);
+}
+
+std::vector<WeightRow> model_weights(const Config& config) {
+  return {{"token_embd.weight", WeightRole::embedding, config.vocabulary, config.width},
+          {"output_norm.weight", WeightRole::vector, 1, config.width},
+          {"output.weight", WeightRole::matrix, config.vocabulary, config.width, true}};
+}
+
+void add_attention_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer, bool qkv_bias) {
+  const int64_t q = config.heads * config.key_size;
+  const int64_t k = config.kv_heads * config.key_size;
+  const int64_t v = config.kv_heads * config.value_size;
+  rows.push_back({block_name(layer, "attn_q.weight"), WeightRole::matrix, q, config.width});
+  rows.push_back({block_name(layer, "attn_k.weight"), WeightRole::matrix, k, config.width});
+  rows.push_back({block_name(layer, "attn_v.weight"), WeightRole::matrix, v, config.width});
+  rows.push_back(
+      {block_name(layer, "attn_output.weight"), WeightRole::matrix, config.width, config.heads * config.value_size});
+  add_vector(rows, layer, "attn_q.bias", q, !qkv_bias);
+  add_vector(rows, layer, "attn_k.bias", k, !qkv_bias);
+  add_vector(rows, layer, "attn_v.bias", v, !qkv_bias);
+  add_vector(rows, layer, "attn_output.bias", config.width, true);
+}
+
+void add_ffn_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer) {
+  rows.push_back({block_name(layer, "ffn_gate.weight"), WeightRole::matrix, config.ffn_width, config.width});
+  rows.push_back({block_name(layer, "ffn_up.weight"), WeightRole::matrix, config.ffn_width, config.width});
+  rows.push_back({block_name(layer, "ffn_down.weight"), WeightRole::matrix, config.width, config.ffn_width});
+  add_vector(rows, layer, "ffn_gate.bias", config.ffn_width, true);
+  add_vector(rows, layer, "ffn_up.bias", config.ffn_width, true);
+  add_vector(rows, layer, "ffn_down.bias", config.width, true);
+}
+
+void add_vector(std::vector<WeightRow>& rows, int64_t layer, std::string_view part, int64_t length, bool optional) {
+  rows.push_back({block_name(layer, part), WeightRole::vector, 1, length, optional});
+}
+
+ValueId block_norm(Builder& builder, const Config& config, int64_t layer, std::string_view part, ValueId x) {
+  const auto weight = builder.weight(block_name(layer, part) + ".weight");
+  return builder.rms_norm(x, weight, config.norm_eps, config.width);
+}
+
+namespace {
+
+// The projection "blk.<layer>.<part>" with its bias, where the model has one.
+ValueId project(Builder& builder, int64_t layer, std::string_view part, ValueId x) {
+  const std::string name = block_name(layer, part);
+  return builder.linear(x, builder.weight(name + ".weight"), builder.find_weight(name + ".bias"));
+}
+
+// q or k: the projection, its per-head norm where the model has one, RoPE.
+ValueId rotated_heads(Builder& builder, const Config& config, int64_t layer, std::string_view part, int64_t heads,
+                      ValueId x, ValueId angles) {
+  ValueId y = project(builder, layer, part, x);
+  const auto norm = builder.find_weight(block_name(layer, part) + "_norm.weight");
+  if (norm != graph::kNoWeight) y = builder.rms_norm(y, norm, config.norm_eps, config.key_size);
+  return builder.rope(y, angles, {heads, config.key_size, config.rope.style});
+}
+
+}  // namespace
+
+ValueId attention_block(Builder& builder, const Config& config, int64_t layer, ValueId x, ValueId angles) {
+  const ValueId q = rotated_heads(builder, config, layer, "attn_q", config.heads, x, angles);
+  const ValueId k = rotated_heads(builder, config, layer, "attn_k", config.kv_heads, x, angles);
+  const ValueId v = project(builder, layer, "attn_v", x);
+  const int32_t index = static_cast<int32_t>(layer);
+  const ValueId appended = builder.kv_append(k, v, index);
+  const int64_t window = config.is_window_layer(layer) ? config.window : 0;
+  const ValueId mixed = builder.attention(
+      q, appended,
+      {index, config.heads, config.kv_heads, config.key_size, config.value_size, config.attention_scale, window, 0.0F});
+  return project(builder, layer, "attn_output", mixed);
+}
+
+ValueId ffn_block(Builder& builder, const Config& config, int64_t layer, ValueId x) {
+  const ValueId gate = project(builder, layer, "ffn_gate", x);
+  const ValueId up = project(builder, layer, "ffn_up", x);
+  return project(builder, layer, "ffn_down", builder.glu(gate, up, config.activation));
+}
+
+ValueId output_head(Builder& builder, const Config& config, ValueId x) {
+  const ValueId rows = builder.gather_rows(x, builder.input(graph::Input::output_rows));
+  const ValueId normed = builder.rms_norm(rows, builder.weight("output_norm.weight"), config.norm_eps, config.width);
+  const auto output = builder.find_weight("output.weight");
+  return builder.linear(normed, output != graph::kNoWeight ? output : builder.weight("token_embd.weight"));
+}
+
+std::vector<WeightRow> standard_weights(const Config& config, bool qkv_bias, bool head_norms) {
+  std::vector<WeightRow> rows = model_weights(config);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    add_vector(rows, layer, "attn_norm.weight", config.width);
+    add_attention_weights(rows, config, layer, qkv_bias);
+    if (head_norms) {
+      add_vector(rows, layer, "attn_q_norm.weight", config.key_size);
+      add_vector(rows, layer, "attn_k_norm.weight", config.key_size);
+    }
+    add_vector(rows, layer, "ffn_norm.weight", config.width);
+    add_ffn_weights(rows, config, layer);
+  }
+  return rows;
+}
+
+graph::Graph build_standard(Builder& builder, const Config& config) {
+  ValueId x = builder.embed(builder.input(graph::Input::token_ids), builder.weight("token_embd.weight"),
+                            config.embedding_scale);
+  const ValueId angles = builder.rope_angles(builder.input(graph::Input::positions), rope_frequencies(config.rope));
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const ValueId normed = block_norm(builder, config, layer, "attn_norm", x);
+    x = builder.add(x, attention_block(builder, config, layer, normed, angles));
+    x = builder.add(x, ffn_block(builder, config, layer, block_norm(builder, config, layer, "ffn_norm", x)));
+  }
+  return builder.finish(output_head(builder, config, x));
+}
+
+}  // namespace minfer::model

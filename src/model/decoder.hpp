@@ -1,0 +1,43 @@
+// The parts that decoder-only transformers are made of: tensor rows and graph pieces that the architectures' files
+// compose. A piece looks optional weights up by their standard names ("blk.N.attn_q.bias"), so that an architecture
+// which has them needs no flag. Values are [tokens][width] unless said.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/builder.hpp"
+#include "model/arch.hpp"
+#include "model/config.hpp"
+
+namespace minfer::model {
+
+// "blk.<layer>.<part>"
+std::string block_name(int64_t layer, std::string_view part);
+
+// Embedding table, output norm, output matrix (optional: tied to the table).
+std::vector<WeightRow> model_weights(const Config& config);
+// The four matrices of attention; with biases of q, k and v where `qkv_bias`.
+void add_attention_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer, bool qkv_bias);
+// gate, up and down.
+void add_ffn_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer);
+void add_vector(std::vector<WeightRow>& rows, int64_t layer, std::string_view part, int64_t length,
+                bool optional = false);
+
+// RMS norm of the whole width with "blk.<layer>.<part>.weight".
+graph::ValueId block_norm(graph::Builder& builder, const Config& config, int64_t layer, std::string_view part,
+                          graph::ValueId x);
+// Projections, optional per-head norms, RoPE, append, attention, output projection.
+graph::ValueId attention_block(graph::Builder& builder, const Config& config, int64_t layer, graph::ValueId x,
+                               graph::ValueId angles);
+// down(activation(gate x) * up x).
+graph::ValueId ffn_block(graph::Builder& builder, const Config& config, int64_t layer, graph::ValueId x);
+// Rows whose logits are wanted, output norm, output matrix: [outputs][vocabulary].
+graph::ValueId output_head(graph::Builder& builder, const Config& config, graph::ValueId x);
+
+// The pre-norm decoder that llama made standard: x += attention(norm x); x += ffn(norm x).
+std::vector<WeightRow> standard_weights(const Config& config, bool qkv_bias, bool head_norms);
+graph::Graph build_standard(graph::Builder& builder, const Config& config);
+
+}  // namespace minfer::model

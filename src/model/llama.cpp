@@ -1,0 +1,17 @@
+// The architecture "llama": Llama 1 to 3, SmolLM2 and others of the standard pre-norm decoder. RoPE rotates
+// neighbouring pairs (the conversion permutes q and k for it); llama3's frequency scaling comes as the tensor
+// rope_freqs.weight.
+#include "model/arch.hpp"
+#include "model/decoder.hpp"
+#include "model/metadata.hpp"
+
+namespace minfer::model {
+
+const Architecture kLlama{
+    "llama",
+    [](const gguf::File& file) { return read_decoder_config(file, graph::RopeStyle::pairs); },
+    [](const Config& config) { return standard_weights(config, false, false); },
+    build_standard,
+};
+
+}  // namespace minfer::model

@@ -1,0 +1,144 @@
+// Common metadata of decoder-only transformers. See metadata.hpp. Key names: ggml's docs/gguf.md.
+#include "model/metadata.hpp"
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "tensor/dtype.hpp"
+
+namespace minfer::model {
+
+ArchMetadata::ArchMetadata(const gguf::File& file)
+    : metadata_(file.metadata()), architecture_(file.metadata().require_string("general.architecture")) {}
+
+std::optional<int64_t> ArchMetadata::find_count(std::string_view field, int64_t most) const {
+  const auto value = metadata_.find_i64(key(field));
+  if (value && (*value < 1 || *value > most)) {
+    fail(ErrorCode::invalid_input, "{}: {} is {}, expected 1 to {}", metadata_.source(), key(field), *value, most);
+  }
+  return value;
+}
+
+int64_t ArchMetadata::count(std::string_view field, int64_t most) const {
+  metadata_.require_i64(key(field));
+  return *find_count(field, most);
+}
+
+std::optional<float> ArchMetadata::find_positive(std::string_view field) const {
+  const auto value = metadata_.find_f32(key(field));
+  if (value && !(std::isfinite(*value) && *value > 0)) {
+    fail(ErrorCode::invalid_input, "{}: {} is {}, expected a finite number above 0", metadata_.source(), key(field),
+         *value);
+  }
+  return value;
+}
+
+float ArchMetadata::positive(std::string_view field) const {
+  metadata_.require_f32(key(field));
+  return *find_positive(field);
+}
+
+namespace {
+
+// The divisors of llama3's frequency scaling, which the file holds as an f32 tensor.
+std::vector<float> read_frequency_divisors(const gguf::File& file, int64_t pairs) {
+  const gguf::TensorInfo* tensor = file.find_tensor("rope_freqs.weight");
+  if (tensor == nullptr) return {};
+  if (tensor->dtype != tensor::DType::f32 || tensor->dims != 1 || tensor->shape[0] != pairs) {
+    fail(ErrorCode::invalid_input, "{}: tensor rope_freqs.weight must be F32 with {} elements",
+         file.metadata().source(), pairs);
+  }
+  std::vector<float> divisors(static_cast<size_t>(pairs));
+  tensor::dtype_info(tensor::DType::f32).dequantize(tensor->data, pairs, divisors.data());
+  for (const float divisor : divisors) {
+    if (!(std::isfinite(divisor) && divisor > 0)) {
+      fail(ErrorCode::invalid_input, "{}: tensor rope_freqs.weight has {}, expected finite numbers above 0",
+           file.metadata().source(), divisor);
+    }
+  }
+  return divisors;
+}
+
+void read_rope_scaling(const ArchMetadata& meta, int64_t context_length, Rope& rope) {
+  const auto type = meta.metadata().find_string(meta.key("rope.scaling.type"));
+  // Old files give a linear factor without a type.
+  const auto old_factor = meta.find_positive("rope.scale_linear");
+  if (!type && old_factor) {
+    rope.scaling = Rope::Scaling::linear;
+    rope.factor = *old_factor;
+  }
+  if (!type || *type == "none") return;
+  rope.factor = meta.positive("rope.scaling.factor");
+  if (*type == "linear") {
+    rope.scaling = Rope::Scaling::linear;
+  } else if (*type == "yarn") {
+    rope.scaling = Rope::Scaling::yarn;
+    rope.original_context =
+        meta.find_count("rope.scaling.original_context_length", kMaxContext).value_or(context_length);
+    rope.yarn_beta_fast = meta.find_positive("rope.scaling.yarn_beta_fast").value_or(32.0F);
+    rope.yarn_beta_slow = meta.find_positive("rope.scaling.yarn_beta_slow").value_or(1.0F);
+    rope.yarn_attention_factor = meta.find_positive("rope.scaling.attn_factor").value_or(1.0F);
+  } else {
+    fail(ErrorCode::unsupported, "{}: {} is '{}'; supported are none, linear and yarn", meta.metadata().source(),
+         meta.key("rope.scaling.type"), *type);
+  }
+}
+
+Rope read_rope(const gguf::File& file, const ArchMetadata& meta, const Config& config, graph::RopeStyle style) {
+  Rope rope;
+  rope.style = style;
+  rope.dims = meta.find_count("rope.dimension_count", kMaxHeadSize).value_or(config.key_size);
+  if (rope.dims % 2 != 0 || rope.dims > config.key_size) {
+    fail(ErrorCode::invalid_input, "{}: {} is {}, expected an even number up to the head size {}",
+         meta.metadata().source(), meta.key("rope.dimension_count"), rope.dims, config.key_size);
+  }
+  rope.base = meta.find_positive("rope.freq_base").value_or(10000.0F);
+  read_rope_scaling(meta, config.context_length, rope);
+  rope.frequency_divisors = read_frequency_divisors(file, rope.dims / 2);
+  return rope;
+}
+
+int64_t read_vocabulary(const ArchMetadata& meta) {
+  if (const auto tokens = meta.metadata().find_strings("tokenizer.ggml.tokens")) {
+    if (tokens->size() < 1 || tokens->size() > static_cast<size_t>(kMaxVocabulary)) {
+      fail(ErrorCode::invalid_input, "{}: tokenizer.ggml.tokens has {} tokens, expected 1 to {}",
+           meta.metadata().source(), tokens->size(), kMaxVocabulary);
+    }
+    return static_cast<int64_t>(tokens->size());
+  }
+  return meta.count("vocab_size", kMaxVocabulary);
+}
+
+}  // namespace
+
+Config read_decoder_config(const gguf::File& file, graph::RopeStyle style) {
+  const ArchMetadata meta(file);
+  const std::string& source = file.metadata().source();
+  Config config;
+  config.architecture = file.metadata().require_string("general.architecture");
+  config.name = std::string(file.metadata().find_string("general.name").value_or(""));
+  config.layers = meta.count("block_count", kMaxLayers);
+  config.width = meta.count("embedding_length", kMaxWidth);
+  config.ffn_width = meta.count("feed_forward_length", kMaxWidth);
+  config.heads = meta.count("attention.head_count", kMaxHeads);
+  config.kv_heads = meta.find_count("attention.head_count_kv", kMaxHeads).value_or(config.heads);
+  if (config.heads % config.kv_heads != 0) {
+    fail(ErrorCode::invalid_input, "{}: {} is {}, expected a divisor of the head count {}", source,
+         meta.key("attention.head_count_kv"), config.kv_heads, config.heads);
+  }
+  const auto key_size = meta.find_count("attention.key_length", kMaxHeadSize);
+  if (!key_size && config.width % config.heads != 0) {
+    fail(ErrorCode::invalid_input, "{}: {} is {}, expected a divisor of the embedding length {}, or {} to be given",
+         source, meta.key("attention.head_count"), config.heads, config.width, meta.key("attention.key_length"));
+  }
+  config.key_size = key_size.value_or(config.width / config.heads);
+  config.value_size = meta.find_count("attention.value_length", kMaxHeadSize).value_or(config.key_size);
+  config.vocabulary = read_vocabulary(meta);
+  config.context_length = meta.count("context_length", kMaxContext);
+  config.norm_eps = meta.positive("attention.layer_norm_rms_epsilon");
+  config.attention_scale = 1.0F / std::sqrt(static_cast<float>(config.key_size));
+  config.rope = read_rope(file, meta, config, style);
+  return config;
+}
+
+}  // namespace minfer::model

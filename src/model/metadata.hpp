@@ -1,0 +1,38 @@
+// Reading a Config's fields from metadata: keys are "<architecture>.<field>", values are range-checked with an error
+// that names file, key, found and allowed. Shared by the architectures' read_config.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gguf/reader.hpp"
+#include "model/config.hpp"
+
+namespace minfer::model {
+
+class ArchMetadata {
+ public:
+  explicit ArchMetadata(const gguf::File& file);
+
+  const gguf::Metadata& metadata() const { return metadata_; }
+  std::string key(std::string_view field) const { return architecture_ + "." + std::string(field); }
+
+  // An integer in [1, most].
+  int64_t count(std::string_view field, int64_t most) const;
+  std::optional<int64_t> find_count(std::string_view field, int64_t most) const;
+  // A finite number above zero.
+  float positive(std::string_view field) const;
+  std::optional<float> find_positive(std::string_view field) const;
+
+ private:
+  const gguf::Metadata& metadata_;
+  std::string architecture_;
+};
+
+// The fields that every decoder-only transformer has: sizes, heads, vocabulary, context, norm epsilon, RoPE with its
+// scaling (`style` is the architecture's). Attention scale becomes 1 / sqrt(key size). Checks their relations.
+Config read_decoder_config(const gguf::File& file, graph::RopeStyle style);
+
+}  // namespace minfer::model

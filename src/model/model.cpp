@@ -1,0 +1,89 @@
+// Opening a model: metadata to Config, tensors against the architecture's rows. See model.hpp.
+#include "model/model.hpp"
+
+#include <unordered_set>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/file_map.hpp"
+
+namespace minfer::model {
+namespace {
+
+std::string shape_text(const gguf::TensorInfo& tensor) {
+  std::string text;
+  for (int d = 0; d < tensor.dims; ++d)
+    text += fmt::format("{}{}", d == 0 ? "" : " x ", tensor.shape[static_cast<size_t>(d)]);
+  return text;
+}
+
+bool has_shape(const gguf::TensorInfo& tensor, const WeightRow& row) {
+  return tensor.shape[0] == row.cols && tensor.shape[1] == row.rows && tensor.shape[2] == 1 && tensor.shape[3] == 1;
+}
+
+// Read by read_config, not by the graph.
+bool is_config_tensor(std::string_view name) {
+  return name == "rope_freqs.weight";
+}
+
+}  // namespace
+
+Model::Model(gguf::File file)
+    : file_(std::move(file)),
+      architecture_(
+          find_architecture(file_.metadata().require_string("general.architecture"), file_.metadata().source())),
+      config_(architecture_.read_config(file_)) {
+  const std::vector<WeightRow> rows = architecture_.weights(config_);
+  for (const WeightRow& row : rows) {
+    const gguf::TensorInfo* tensor = file_.find_tensor(row.name);
+    if (tensor != nullptr) {
+      add_source(row, *tensor);
+    } else if (!row.optional) {
+      fail(ErrorCode::invalid_input, "{}: tensor {} is missing; architecture {} needs it with shape {} x {}",
+           file_.metadata().source(), row.name, architecture_.name, row.cols, row.rows);
+    }
+  }
+  refuse_unused(rows);
+}
+
+void Model::add_source(const WeightRow& row, const gguf::TensorInfo& tensor) {
+  if (!has_shape(tensor, row)) {
+    fail(ErrorCode::invalid_input, "{}: tensor {} has shape {}, expected {} x {} from the metadata",
+         file_.metadata().source(), row.name, shape_text(tensor), row.cols, row.rows);
+  }
+  shapes_.push_back({row.name, row.rows, row.cols});
+  std::function<void()> prefetch, release;
+  if (tensor.map != nullptr) {
+    prefetch = [map = tensor.map, offset = tensor.offset_bytes, bytes = tensor.bytes] {
+      map->will_need(offset, bytes);
+    };
+    release = [map = tensor.map, offset = tensor.offset_bytes, bytes = tensor.bytes] { map->drop(offset, bytes); };
+  }
+  const bool tied = row.role == graph::WeightRole::embedding && file_.find_tensor("output.weight") == nullptr;
+  const graph::WeightRole role = tied ? graph::WeightRole::tied_embedding : row.role;
+  sources_.push_back(
+      {shapes_.back(), tensor.dtype, role, {tensor.data, tensor.bytes}, std::move(prefetch), std::move(release)});
+}
+
+void Model::refuse_unused(std::span<const WeightRow> rows) const {
+  std::unordered_set<std::string_view> used;
+  for (const WeightRow& row : rows) used.insert(row.name);
+  for (const gguf::TensorInfo& tensor : file_.tensors()) {
+    if (used.contains(tensor.name) || is_config_tensor(tensor.name)) continue;
+    fail(ErrorCode::unsupported,
+         "{}: tensor {} is not part of architecture {} as minfer knows it; the model would run wrongly without it",
+         file_.metadata().source(), tensor.name, architecture_.name);
+  }
+}
+
+std::vector<graph::KvLayer> Model::kv_layers() const {
+  return std::vector<graph::KvLayer>(static_cast<size_t>(config_.layers),
+                                     {config_.kv_heads, config_.key_size, config_.value_size});
+}
+
+graph::Graph Model::build_graph(const graph::StepShape& shape) const {
+  graph::Builder builder(shapes_, shape);
+  return architecture_.build(builder, config_);
+}
+
+}  // namespace minfer::model

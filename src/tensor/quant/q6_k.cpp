@@ -1,0 +1,22 @@
+// Scalar decoder of Q6_K. See q6_k.hpp.
+// One rounding a float operation, in the order of the formula there (no contraction).
+#include "tensor/quant/q6_k.hpp"
+
+#include "tensor/dtype.hpp"
+
+namespace minfer::tensor {
+
+void dequantize_q6_k(const std::byte* source, int64_t blocks, float* destination) {
+  for (int64_t b = 0; b < blocks; ++b, destination += kSuperBlockElements) {
+    const auto block = load_block<BlockQ6_K>(source, b);
+    const float d = half_to_float(block.d);
+    const auto& scales = block.scales;
+    const auto quants = unpack_quants(block);
+    for (size_t i = 0; i < quants.size(); ++i) {
+      const float scale = d * static_cast<float>(scales[i / 16]);
+      destination[i] = scale * static_cast<float>(quants[i]);
+    }
+  }
+}
+
+}  // namespace minfer::tensor

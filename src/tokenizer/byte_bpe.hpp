@@ -1,0 +1,70 @@
+// Byte-level BPE ("gpt2" models): text is split into words (pretokenizer.hpp), a word's bytes are its first symbols,
+// and neighbours merge in the order of the file's merge list. The list is resolved to ids once, at construction. A byte
+// that the vocabulary has no token for is left out, as the published tokenizers do, and reported to the log. Immutable;
+// scratch belongs to the caller, one thread at a time. Oracle: the Python package `tokenizers` with the models'
+// published tokenizer.json.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/merge.hpp"
+#include "tokenizer/pretokenizer.hpp"
+#include "tokenizer/vocab.hpp"
+#include "tokenizer/word_cache.hpp"
+
+namespace minfer::tokenizer {
+
+constexpr size_t kMaxMerges = size_t{1} << 24;
+
+// The merge list by pair of ids: open addressing, at most half full.
+class MergeTable {
+ public:
+  // Errors: invalid_input naming a merge that is malformed or names a text that is no token.
+  MergeTable(const Vocab& vocab, const std::vector<std::string_view>& merges);
+  MergeChoice find(TokenId left, TokenId right) const;
+
+ private:
+  struct Slot {
+    TokenId left = -1;
+    TokenId right = -1;
+    uint32_t rank = 0;
+    TokenId merged = -1;
+  };
+  size_t first_slot(TokenId left, TokenId right) const;
+  std::vector<Slot> slots_;
+};
+
+class ByteBpe {
+ public:
+  struct Scratch {
+    MergeScratch merge;
+    Pretokenizer::Scratch regex;
+    WordCache cache;
+    std::string normalized;
+    std::string word_text;
+    bool dropped_bytes = false;  // in the last encode()
+  };
+
+  // `vocab` must outlive this. Errors: those of the rule's name and of the merge list.
+  explicit ByteBpe(const Vocab& vocab);
+
+  const PretokenizerRule& rule() const { return rule_; }
+  // Appends the ids of well-formed `text`, which has no special tokens in it.
+  void encode(std::string_view text, Scratch& scratch, std::vector<TokenId>& out) const;
+  // Appends the bytes that a token stands for.
+  void append_bytes(TokenId id, std::string& out) const;
+
+ private:
+  void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
+
+  const Vocab& vocab_;
+  const PretokenizerRule& rule_;
+  Pretokenizer pretokenizer_;
+  MergeTable merges_;
+  std::array<TokenId, 256> byte_ids_;  // -1: the vocabulary lacks the byte
+};
+
+}  // namespace minfer::tokenizer

@@ -1,0 +1,296 @@
+// Unit tests on small vocabularies made by hand: validation, byte-level BPE, SentencePiece BPE, special tokens,
+// streams.
+#include "tokenizer/tokenizer.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <limits>
+
+#include "base/error.hpp"
+#include "tokenizer/normalize.hpp"
+#include "tokenizer/stream_decoder.hpp"
+#include "tokenizer/utf8.hpp"
+
+namespace minfer::tokenizer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A vocabulary whose texts live in the fixture.
+struct Words {
+  std::deque<std::string> texts;
+  VocabData data;
+
+  TokenId add(std::string text, TokenType type = TokenType::normal, float score = 0.0F) {
+    data.tokens.push_back(texts.emplace_back(std::move(text)));
+    data.types.push_back(static_cast<int32_t>(type));
+    data.scores.push_back(score);
+    return static_cast<TokenId>(data.tokens.size()) - 1;
+  }
+  void merge(std::string text) { data.merges.push_back(texts.emplace_back(std::move(text))); }
+};
+
+// 256 byte tokens (id = byte), then "he" 256, "ll" 257, "hell" 258, "hello" 259, "Ġw" 260, user "<u>" 261, control
+// "<|im_end|>" 262, control "<|im_end|>x" 263.
+Words byte_words(std::string pre = "gpt-2") {
+  Words words;
+  words.data.model = "gpt2";
+  words.data.pre = std::move(pre);
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    std::string text;
+    append_utf8(text, byte_level_character(static_cast<uint8_t>(byte)));
+    words.add(text);
+  }
+  for (const char* text : {"he", "ll", "hell", "hello", "\xC4\xA0w"}) words.add(text);
+  words.add("<u>", TokenType::user_defined);
+  words.add("<|im_end|>", TokenType::control);
+  words.add("<|im_end|>x", TokenType::control);
+  for (const char* text : {"h e", "l l", "he ll", "hell o", "\xC4\xA0 w"}) words.merge(text);
+  return words;
+}
+
+// "<unk>" 0, "<s>" 1, "</s>" 2, byte tokens 3..258, then "▁" 259, "a" 260, "b" 261, "▁a" 262, "ab" 263, "▁ab" 264, "aa"
+// 265, user "  " 266, user "<u>" 267.
+Words sentence_words() {
+  Words words;
+  words.data.model = "llama";
+  words.add("<unk>", TokenType::unknown);
+  words.add("<s>", TokenType::control);
+  words.add("</s>", TokenType::control);
+  for (int byte = 0; byte < 256; ++byte) words.add(fmt::format("<0x{:02X}>", byte), TokenType::byte);
+  const std::string mark(kSpaceMark);
+  words.add(mark, TokenType::normal, -10);
+  words.add("a", TokenType::normal, -11);
+  words.add("b", TokenType::normal, -12);
+  words.add(mark + "a", TokenType::normal, -2);
+  words.add("ab", TokenType::normal, -1);
+  words.add(mark + "ab", TokenType::normal, -3);
+  words.add("aa", TokenType::normal, -4);
+  words.add("  ", TokenType::user_defined, -1000);
+  words.add("<u>", TokenType::user_defined);
+  words.data.bos = 1;
+  words.data.eos = 2;
+  words.data.unk = 0;
+  return words;
+}
+
+std::string error_of(const std::function<void(Words&)>& change, Words words = byte_words()) {
+  change(words);
+  try {
+    const Tokenizer tokenizer(words.data);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Vocab, RefusesWhatIsWrongByName) {
+  EXPECT_THAT(error_of([](Words& w) { w.data.model = "rwkv"; }), HasSubstr("'rwkv' is not supported"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.tokens.clear(); }), HasSubstr("has no tokens"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.types.pop_back(); }), HasSubstr("264 tokens but 263 token types"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.types[5] = 7; }), HasSubstr("token 5 has type 7"));
+  EXPECT_THAT(error_of([](Words& w) { w.add("hello"); }), HasSubstr("tokens 259 and 264 have the same text 'hello'"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.eos = 264; }), HasSubstr("the EOS token id is 264"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.bos = -1; }), HasSubstr("the BOS token id is -1"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.eot = int64_t{1} << 32; }), HasSubstr("the EOT token id is 4294967296"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.add_bos = true; }), HasSubstr("names no BOS id"));
+  EXPECT_THAT(error_of([](Words& w) { w.merge("h zz"); }), HasSubstr("merge 5 'h zz' names 'zz', which is no token"));
+  EXPECT_THAT(error_of([](Words& w) { w.merge("o o"); }), HasSubstr("names 'oo'"));
+  EXPECT_THAT(error_of([](Words& w) { w.merge("he"); }), HasSubstr("merge 5 is 'he'"));
+  EXPECT_THAT(error_of([](Words& w) { w.merge(""); }), HasSubstr("merge 5 is ''"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.pre = "zebra"; }), HasSubstr("'zebra' is not known; known are 'gpt-2'"));
+  EXPECT_THAT(error_of([](Words& w) { w.add("<0x-1>", TokenType::byte); }, sentence_words()), HasSubstr("'<0x-1>'"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.scores.pop_back(); }, sentence_words()), HasSubstr("267 scores"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.scores[9] = std::numeric_limits<float>::quiet_NaN(); }, sentence_words()),
+              HasSubstr("token 9 has a score that is no number"));
+}
+
+TEST(Vocab, KnowsEndTokens) {
+  Words words = byte_words();
+  words.data.eos = 5;
+  words.data.eom = 6;
+  const Vocab vocab(words.data);
+  EXPECT_TRUE(vocab.is_end_of_generation(5));
+  EXPECT_TRUE(vocab.is_end_of_generation(6));
+  EXPECT_TRUE(vocab.is_end_of_generation(262));
+  EXPECT_FALSE(vocab.is_end_of_generation(263));
+  EXPECT_FALSE(vocab.is_end_of_generation(-1));
+  EXPECT_TRUE(vocab.is_control(262));
+  EXPECT_FALSE(vocab.is_control(261));
+  EXPECT_EQ(vocab.find("hello"), 259);
+  EXPECT_EQ(vocab.find("nothing"), -1);
+}
+
+TEST(ByteBpe, MergesInListOrder) {
+  const Words words = byte_words();
+  const Tokenizer tokenizer(words.data);
+  EXPECT_THAT(tokenizer.encode(""), IsEmpty());
+  EXPECT_THAT(tokenizer.encode("hello world"), ElementsAre(259, 260, 'o', 'r', 'l', 'd'));
+  EXPECT_THAT(tokenizer.encode("hellll"), ElementsAre(258, 257));
+  EXPECT_THAT(tokenizer.encode("lll"), ElementsAre(257, 'l'));
+  EXPECT_THAT(tokenizer.encode("\xC3\xA9"), ElementsAre(0xC3, 0xA9));
+}
+
+TEST(ByteBpe, TakesWholeWordsWhereTheRuleSays) {
+  Words words = byte_words("llama-bpe");
+  const TokenId whole = words.add("unmergeable");
+  const TokenId forged = words.add("secret", TokenType::control);
+  const Tokenizer tokenizer(words.data);
+  EXPECT_THAT(tokenizer.encode("unmergeable"), ElementsAre(whole));
+  EXPECT_THAT(tokenizer.encode("secret"), ElementsAre('s', 'e', 'c', 'r', 'e', 't'));
+  EXPECT_THAT(tokenizer.encode("secret", {.parse_special = true}), ElementsAre(forged));
+}
+
+TEST(ByteBpe, NormalizesWhereTheRuleSays) {
+  const Words words = byte_words("qwen2");
+  EXPECT_THAT(Tokenizer(words.data).encode("e\xCC\x81"), ElementsAre(0xC3, 0xA9));
+  const Words plain = byte_words("gpt-2");
+  EXPECT_THAT(Tokenizer(plain.data).encode("e\xCC\x81"), ElementsAre('e', 0xCC, 0x81));
+}
+
+TEST(Encode, SpecialTokens) {
+  const Words words = byte_words();
+  const Tokenizer tokenizer(words.data);
+  const std::string end = "<|im_end|>";
+  EXPECT_THAT(tokenizer.encode("a<u>b"), ElementsAre('a', 261, 'b'));
+  EXPECT_EQ(tokenizer.encode(end).size(), end.size());
+  EXPECT_THAT(tokenizer.encode(end, {.parse_special = true}), ElementsAre(262));
+  EXPECT_THAT(tokenizer.encode(end + "x", {.parse_special = true}), ElementsAre(263));
+  EXPECT_THAT(tokenizer.encode("<" + end + "<u", {.parse_special = true}), ElementsAre('<', 262, '<', 'u'));
+}
+
+TEST(Encode, AddsBosAndEosWhereAsked) {
+  Words words = sentence_words();
+  words.data.add_eos = true;
+  const Tokenizer tokenizer(words.data);
+  EXPECT_TRUE(tokenizer.adds_bos());
+  EXPECT_THAT(tokenizer.encode("a", {.add_special = true}), ElementsAre(1, 262, 2));
+  EXPECT_THAT(tokenizer.encode("", {.add_special = true}), ElementsAre(1, 2));
+  EXPECT_THAT(tokenizer.encode("a"), ElementsAre(262));
+}
+
+TEST(Encode, RefusesMalformedText) {
+  const Words words = byte_words();
+  const Tokenizer tokenizer(words.data);
+  for (const char* text : {"ab\xFF", "ab\xC3", "ab\xED\xA0\x80", "ab\xC0\x80", "ab\xF4\x90\x80\x80"}) {
+    try {
+      tokenizer.encode(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+      EXPECT_THAT(error.what(), HasSubstr("at offset 2"));
+    }
+  }
+}
+
+TEST(SentencePiece, MergesByScore) {
+  const Words words = sentence_words();
+  const Tokenizer tokenizer(words.data);
+  EXPECT_THAT(tokenizer.encode("ab"), ElementsAre(264));  // "ab" first, then "▁ab"
+  EXPECT_THAT(tokenizer.encode("a ab"), ElementsAre(262, 264));
+  EXPECT_THAT(tokenizer.encode("\xC3\xA9"), ElementsAre(259, 3 + 0xC3, 3 + 0xA9));
+  EXPECT_THAT(tokenizer.encode("a<u>a"), ElementsAre(262, 267, 262));
+  EXPECT_THAT(tokenizer.encode("</s>a", {.parse_special = true}), ElementsAre(2, 262));
+}
+
+TEST(SentencePiece, RunsOfSpacesComeFirst) {
+  Words words = sentence_words();
+  words.data.add_space_prefix = false;
+  const Tokenizer tokenizer(words.data);
+  EXPECT_THAT(tokenizer.encode("a  a"), ElementsAre(260, 266, 260));
+  EXPECT_THAT(tokenizer.encode("a   a"), ElementsAre(260, 266, 262));
+  const std::vector<TokenId> ids = tokenizer.encode("b  a");
+  EXPECT_EQ(tokenizer.decode(ids), "b  a");
+}
+
+TEST(SentencePiece, NeverCutsInsideAToken) {
+  Words words = sentence_words();
+  words.data.add_space_prefix = false;
+  const std::string mark(kSpaceMark);
+  const TokenId left = words.add("b" + mark, TokenType::normal, -0.5F);
+  const Tokenizer tokenizer(words.data);
+  EXPECT_THAT(tokenizer.encode("b a"), ElementsAre(left, 260));
+}
+
+TEST(SentencePiece, UnknownCharacters) {
+  Words words;
+  words.data.model = "llama";
+  words.data.add_space_prefix = false;
+  words.add("a");
+  words.add("<unk>", TokenType::unknown);
+  EXPECT_THROW(Tokenizer(words.data).encode("z"), Error);
+  words.data.unk = 1;
+  EXPECT_THAT(Tokenizer(words.data).encode("az"), ElementsAre(0, 1));
+}
+
+TEST(Decode, SpacesAndControlTokens) {
+  const Words words = sentence_words();
+  const Tokenizer tokenizer(words.data);
+  const std::vector<TokenId> ids = {1, 262, 262, 2};
+  EXPECT_EQ(tokenizer.decode(ids), "a a");
+  EXPECT_EQ(tokenizer.decode(ids, {.at_text_start = false}), " a a");
+  EXPECT_EQ(tokenizer.decode(ids, {.show_control = true}), "<s>a a</s>");
+  const std::vector<TokenId> wrong = {268};
+  EXPECT_THROW(tokenizer.decode(wrong), Error);
+}
+
+TEST(StreamDecoder, EmitsWholeCharactersOnly) {
+  const Words words = byte_words();
+  const Tokenizer tokenizer(words.data);
+  StreamDecoder stream(tokenizer);
+  EXPECT_EQ(stream.push(0xF0), "");
+  EXPECT_EQ(stream.push(0x9F), "");
+  EXPECT_EQ(stream.push(0x98), "");
+  EXPECT_EQ(stream.push(0x80), "\xF0\x9F\x98\x80");
+  EXPECT_EQ(stream.push(0xC3), "");
+  EXPECT_EQ(stream.push('x'), "\xEF\xBF\xBDx");
+  EXPECT_EQ(stream.push(0xFF), "\xEF\xBF\xBD");
+  EXPECT_EQ(stream.push(0xE2), "");
+  EXPECT_EQ(stream.push(262), "");
+  EXPECT_EQ(stream.push(0x82), "");
+  EXPECT_EQ(stream.finish(), "\xEF\xBF\xBD");
+  EXPECT_EQ(stream.finish(), "");
+}
+
+TEST(NormalizeNfc, LongRunsOfMarksAreSortedAlike) {
+  const auto nfc = [](const std::string& text) {
+    std::string storage;
+    return std::string(normalize_nfc(text, storage));
+  };
+  EXPECT_EQ(nfc("abc"), "abc");
+  EXPECT_EQ(nfc("q\xCC\x87\xCC\xA3"), "q\xCC\xA3\xCC\x87");
+  std::string mixed = "e";
+  std::string expected = "e";
+  for (int count = 0; count < 100; ++count) mixed += "\xCC\x81\xCC\xA3";  // above, below
+  for (int count = 0; count < 100; ++count) expected += "\xCC\xA3";
+  for (int count = 0; count < 100; ++count) expected += "\xCC\x81";
+  EXPECT_EQ(nfc(mixed), "\xE1\xBA\xB9" + expected.substr(3));  // "ẹ" takes the first mark below
+}
+
+// Linear time: each of these takes milliseconds; quadratic work would not finish.
+TEST(Encode, LongRunsFinish) {
+  const Words bytes = byte_words("qwen2");
+  const Words llama = byte_words("llama-bpe");
+  const Words sentence = sentence_words();
+  const Tokenizer tokenizers[] = {Tokenizer(bytes.data), Tokenizer(llama.data), Tokenizer(sentence.data)};
+  for (const Tokenizer& tokenizer : tokenizers) {
+    for (const std::string_view unit : {"l", " ", "\n", "7", "!", "\xCC\x81", "\xE4\xB8\xAD", "\xE2\x96\x81"}) {
+      std::string text;
+      while (text.size() < 1000000) text += unit;
+      EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)).empty(), false);
+      EXPECT_FALSE(tokenizer.encode(text + "x").empty());
+    }
+    std::string marks;
+    for (int count = 0; count < 250000; ++count) marks += "\xCC\x81";
+    for (int count = 0; count < 250000; ++count) marks += "\xCC\xA3";
+    EXPECT_FALSE(tokenizer.encode(marks).empty());
+  }
+}
+
+}  // namespace
+}  // namespace minfer::tokenizer

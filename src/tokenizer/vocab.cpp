@@ -1,0 +1,194 @@
+// Validation of a model file's vocabulary. See vocab.hpp.
+#include "tokenizer/vocab.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.hpp"
+
+namespace minfer::tokenizer {
+namespace {
+
+// Tokens that end a turn or a text in published models, whatever the file's EOS is.
+constexpr std::string_view kEndTokenTexts[] = {"<|eot_id|>",
+                                               "<|im_end|>",
+                                               "<|end|>",
+                                               "<|return|>",
+                                               "<|call|>",
+                                               "<end_of_turn>",
+                                               "<|endoftext|>",
+                                               "<|end_of_text|>",
+                                               "<|eom_id|>",
+                                               "<EOT>",
+                                               "_<EOT>",
+                                               "<|end_of_turn|>",
+                                               "<|endofturn|>",
+                                               "<end_of_utterance>",
+                                               "<eos>",
+                                               "[EOT]",
+                                               "<\xEF\xBD\x9C"
+                                               "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+int parse_byte_token(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return -1;
+  const int high = hex_digit(text[3]);
+  const int low = hex_digit(text[4]);
+  return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+TextIndex::TextIndex(size_t max_entries) : slots_(std::bit_ceil(max_entries * 2 + 2), Slot{0, -1}) {}
+
+TokenId TextIndex::insert(const std::vector<std::string_view>& texts, TokenId id) {
+  const std::string_view text = texts[static_cast<size_t>(id)];
+  const uint64_t hash = XXH3_64bits(text.data(), text.size());
+  const auto tag = static_cast<uint32_t>(hash >> 32);
+  const size_t mask = slots_.size() - 1;
+  for (size_t slot = hash & mask;; slot = (slot + 1) & mask) {
+    Slot& entry = slots_[slot];
+    if (entry.id < 0) {
+      entry = {tag, id};
+      return id;
+    }
+    if (entry.tag == tag && texts[static_cast<size_t>(entry.id)] == text) return entry.id;
+  }
+}
+
+TokenId TextIndex::find(const std::vector<std::string_view>& texts, std::string_view text) const {
+  const uint64_t hash = XXH3_64bits(text.data(), text.size());
+  const auto tag = static_cast<uint32_t>(hash >> 32);
+  const size_t mask = slots_.size() - 1;
+  for (size_t slot = hash & mask;; slot = (slot + 1) & mask) {
+    const Slot& entry = slots_[slot];
+    if (entry.id < 0) return -1;
+    if (entry.tag == tag && texts[static_cast<size_t>(entry.id)] == text) return entry.id;
+  }
+}
+
+Vocab::Vocab(VocabData data)
+    : data_(std::move(data)), texts_(std::move(data_.tokens)), index_(std::min(texts_.size(), kMaxTokens)) {
+  if (data_.model != "gpt2" && data_.model != "llama") {
+    fail(ErrorCode::unsupported,
+         "tokenizer model '{}' is not supported; known are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)",
+         data_.model);
+  }
+  if (texts_.empty()) fail(ErrorCode::invalid_input, "the vocabulary has no tokens");
+  if (texts_.size() > kMaxTokens) {
+    fail(ErrorCode::invalid_input, "the vocabulary has {} tokens; the limit is {}", texts_.size(), kMaxTokens);
+  }
+  read_types();
+  if (!is_byte_level()) rewrite_space_runs();
+  index_texts();
+  read_special_ids();
+  find_end_tokens();
+}
+
+void Vocab::read_types() {
+  if (data_.types.empty()) {
+    types_.assign(texts_.size(), TokenType::normal);
+    return;
+  }
+  if (data_.types.size() != texts_.size()) {
+    fail(ErrorCode::invalid_input, "the vocabulary has {} tokens but {} token types", texts_.size(),
+         data_.types.size());
+  }
+  types_.reserve(texts_.size());
+  for (size_t id = 0; id < texts_.size(); ++id) {
+    const int32_t type = data_.types[id];
+    if (type < static_cast<int32_t>(TokenType::normal) || type > static_cast<int32_t>(TokenType::byte)) {
+      fail(ErrorCode::invalid_input, "token {} has type {}; expected 1 to 6", id, type);
+    }
+    types_.push_back(static_cast<TokenType>(type));
+    if (types_.back() == TokenType::byte && parse_byte_token(texts_[id]) < 0) {
+      fail(ErrorCode::invalid_input, "token {} is a byte token with the text '{}'; expected '<0x00>' to '<0xFF>'", id,
+           texts_[id]);
+    }
+  }
+  data_.types = {};
+}
+
+// File writers turn "▁▁" of user-defined tokens into spaces. Runs of spaces get their published text back, because they
+// take part in merging (see sentencepiece.hpp); other user-defined texts are compared with the raw text and stay.
+void Vocab::rewrite_space_runs() {
+  for (size_t id = 0; id < texts_.size(); ++id) {
+    const std::string_view text = texts_[id];
+    if (types_[id] != TokenType::user_defined || text.empty() || text.size() > kMaxTokenBytes) continue;
+    if (text.find_first_not_of(' ') != std::string_view::npos) continue;
+    std::string& marked = owned_texts_.emplace_back();
+    for (size_t count = 0; count < text.size(); ++count) marked += kSpaceMark;
+    texts_[id] = marked;
+  }
+}
+
+void Vocab::index_texts() {
+  for (size_t id = 0; id < texts_.size(); ++id) {
+    const std::string_view text = texts_[id];
+    if (text.size() > kMaxTokenBytes) {
+      fail(ErrorCode::invalid_input, "token {} has {} bytes; the limit is {}", id, text.size(), kMaxTokenBytes);
+    }
+    if (text.empty()) continue;  // a placeholder: no text can produce it
+    const TokenId first = index_.insert(texts_, static_cast<TokenId>(id));
+    if (first != static_cast<TokenId>(id)) {
+      fail(ErrorCode::invalid_input, "tokens {} and {} have the same text '{}'; each text must be unique", first, id,
+           text);
+    }
+  }
+}
+
+std::optional<TokenId> Vocab::checked_id(const std::optional<int64_t>& id, std::string_view name) const {
+  if (!id) return std::nullopt;
+  if (*id < 0 || static_cast<uint64_t>(*id) >= texts_.size()) {
+    fail(ErrorCode::invalid_input, "the {} token id is {}, but the vocabulary has the ids 0 to {}", name, *id,
+         texts_.size() - 1);
+  }
+  return static_cast<TokenId>(*id);
+}
+
+void Vocab::read_special_ids() {
+  bos_ = checked_id(data_.bos, "BOS");
+  eos_ = checked_id(data_.eos, "EOS");
+  unk_ = checked_id(data_.unk, "unknown");
+  pad_ = checked_id(data_.pad, "padding");
+  if (data_.add_bos.value_or(false) && !bos_) {
+    fail(ErrorCode::invalid_input, "the file asks to add a BOS token but names no BOS id");
+  }
+  if (data_.add_eos.value_or(false) && !eos_) {
+    fail(ErrorCode::invalid_input, "the file asks to add an EOS token but names no EOS id");
+  }
+}
+
+void Vocab::find_end_tokens() {
+  const auto add = [&](std::optional<TokenId> id) {
+    if (id) end_tokens_.push_back(*id);
+  };
+  add(eos_);
+  add(checked_id(data_.eot, "EOT"));
+  add(checked_id(data_.eom, "EOM"));
+  for (const std::string_view text : kEndTokenTexts) {
+    const TokenId id = find(text);
+    if (id < 0) continue;
+    end_tokens_.push_back(id);
+    // Some files list these as ordinary text; a turn must still be parsed and hidden as the control token that it is.
+    TokenType& type = types_[static_cast<size_t>(id)];
+    if (type != TokenType::user_defined) type = TokenType::control;
+  }
+  // Models with a channel format end a message with <|end|> and go on; only <|return|> and <|call|> end their turn.
+  if (find("<|return|>") >= 0 && find("<|call|>") >= 0) std::erase(end_tokens_, find("<|end|>"));
+  std::sort(end_tokens_.begin(), end_tokens_.end());
+  end_tokens_.erase(std::unique(end_tokens_.begin(), end_tokens_.end()), end_tokens_.end());
+}
+
+bool Vocab::is_end_of_generation(TokenId id) const {
+  return std::binary_search(end_tokens_.begin(), end_tokens_.end(), id);
+}
+
+}  // namespace minfer::tokenizer
