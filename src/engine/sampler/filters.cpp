@@ -108,18 +108,25 @@ void apply_xtc(SamplerState& state) {
 }
 
 void apply_temperature(SamplerState& state) {
-  for (Candidate& candidate : state.candidates) candidate.logit /= state.params.temperature;
+  // From the largest down, so that no quotient overflows at a tiny temperature.
+  const float largest = state.candidates.front().logit;
+  for (Candidate& candidate : state.candidates) {
+    candidate.logit = (candidate.logit - largest) / state.params.temperature;
+  }
 }
 
 int32_t draw(SamplerState& state) {
   softmax(state.candidates);
   const double target = uniform(state.random);
   double sum = 0;
+  int32_t id = state.candidates.front().id;
   for (const Candidate& candidate : state.candidates) {
+    if (candidate.p <= 0) continue;
+    id = candidate.id;
     sum += candidate.p;
-    if (target < sum) return candidate.id;
+    if (target < sum) break;
   }
-  return state.candidates.back().id;  // rounding left the sum just under 1
+  return id;  // the last possible one where rounding left the sum just under 1
 }
 
 }  // namespace minfer::engine

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.hpp"
 
@@ -14,6 +15,8 @@ using Stage = void (*)(SamplerState&);
 constexpr Stage kLogitStages[] = {apply_logit_bias, apply_penalties, apply_dry};
 constexpr Stage kCandidateStages[] = {apply_typical, apply_top_p, apply_min_p, apply_xtc, apply_temperature};
 
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
 // The index of the largest logit, the lowest on ties.
 int32_t argmax(std::span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -23,10 +26,11 @@ void check_logits(std::span<const float> logits) {
   bool any_finite = false;
   for (size_t i = 0; i < logits.size(); ++i) {
     const float logit = logits[i];
-    if (std::isnan(logit)) {
-      fail(ErrorCode::invalid_input, "the model gave NaN as the logit of token {}; its weights are broken", i);
+    if (std::isnan(logit) || logit == kInfinity) {
+      fail(ErrorCode::invalid_input, "the model gave {} as the logit of token {}; its weights are broken",
+           std::isnan(logit) ? "NaN" : "infinity", i);
     }
-    any_finite |= std::isfinite(logit);
+    any_finite |= logit != -kInfinity;
   }
   if (!any_finite) fail(ErrorCode::invalid_input, "the model gave no finite logit; its weights are broken");
 }
@@ -43,7 +47,11 @@ int32_t Sampler::sample(std::span<const float> logits) {
   logits_.assign(logits.begin(), logits.end());
   SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
   for (const Stage stage : kLogitStages) stage(state);
-  if (params_.temperature == 0.0F) return argmax(logits_);
+  const int32_t best = argmax(logits_);
+  if (logits_[static_cast<size_t>(best)] == -kInfinity) {
+    fail(ErrorCode::invalid_input, "every token is forbidden by logit_bias and the DRY penalty; allow one at least");
+  }
+  if (params_.temperature == 0.0F) return best;
   if (params_.mirostat != 0) {
     select_top_k(state, 0);
     apply_temperature(state);

@@ -1,0 +1,290 @@
+// Opening model files: what a whole one gives, and the error of each way to be broken. The files are tiny ones of the
+// architecture llama, written here with one thing changed.
+#include "model/model.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <variant>
+
+#include "gguf/test_support.hpp"
+#include "gguf/writer.hpp"
+#include "model/synthetic.hpp"
+
+namespace minfer::model {
+namespace {
+
+using gguf::test::error_of;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+// A file before it is written: two layers of width 8 with 2 heads of 4, one for K and V.
+struct Draft {
+  std::string architecture = "llama";
+  std::map<std::string, std::variant<uint32_t, float, std::string>> keys = {
+      {"llama.block_count", 2u},          {"llama.context_length", 64u},
+      {"llama.embedding_length", 8u},     {"llama.feed_forward_length", 12u},
+      {"llama.attention.head_count", 2u}, {"llama.attention.head_count_kv", 1u},
+      {"llama.vocab_size", 6u},           {"llama.attention.layer_norm_rms_epsilon", 1e-5F},
+  };
+  std::map<std::string, std::vector<int64_t>> tensors = {
+      {"token_embd.weight", {8, 6}},
+      {"output_norm.weight", {8}},
+  };
+  float fill = 1;
+
+  Draft() {
+    for (const std::string block : {"blk.0.", "blk.1."}) {
+      tensors[block + "attn_norm.weight"] = tensors[block + "ffn_norm.weight"] = {8};
+      tensors[block + "attn_q.weight"] = tensors[block + "attn_output.weight"] = {8, 8};
+      tensors[block + "attn_k.weight"] = tensors[block + "attn_v.weight"] = {8, 4};
+      tensors[block + "ffn_gate.weight"] = tensors[block + "ffn_up.weight"] = {8, 12};
+      tensors[block + "ffn_down.weight"] = {12, 8};
+    }
+  }
+
+  void write(const std::string& path) const {
+    gguf::Writer writer(path);
+    writer.add_string("general.architecture", architecture);
+    for (const auto& [key, value] : keys) {
+      std::visit(
+          [&](const auto& v) {
+            if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::string>) {
+              writer.add_string(key, v);
+            } else {
+              writer.add(key, v);
+            }
+          },
+          value);
+    }
+    for (const auto& [name, shape] : tensors) {
+      int64_t count = 1;
+      for (const int64_t size : shape) count *= size;
+      writer.add_tensor(name, tensor::DType::f32, shape, [count, this](const gguf::Writer::Sink& sink) {
+        const std::vector<float> values(static_cast<size_t>(count), fill);
+        sink(std::as_bytes(std::span(values)));
+      });
+    }
+    writer.finish();
+  }
+};
+
+class ModelFile : public ::testing::Test {
+ protected:
+  ModelFile() : folder_(std::string("model_") + ::testing::UnitTest::GetInstance()->current_test_info()->name()) {}
+
+  Model open(const Draft& draft) const {
+    draft.write(folder_.file("m.gguf"));
+    return Model(gguf::File(folder_.file("m.gguf")));
+  }
+  std::string error(const Draft& draft) const {
+    return error_of([&] { open(draft); });
+  }
+  // The error where one key has another value.
+  template <class T>
+  std::string error_with(const std::string& key, T value) const {
+    Draft draft;
+    draft.keys["llama." + key] = value;
+    return error(draft);
+  }
+  // An error of this code that names the file and has this text.
+  static auto is(const std::string& code, const std::string& text) {
+    return ::testing::AllOf(::testing::StartsWith(code + ": "), HasSubstr("m.gguf: "), HasSubstr(text));
+  }
+
+  gguf::test::Folder folder_;
+};
+
+TEST_F(ModelFile, OpensWithTheConfigOfItsKeys) {
+  Draft draft;
+  draft.keys["llama.rope.freq_base"] = 5000.0F;
+  draft.keys["general.name"] = std::string("tiny");
+  const Model model = open(draft);
+  const Config& config = model.config();
+  EXPECT_EQ(config.architecture, "llama");
+  EXPECT_EQ(config.name, "tiny");
+  EXPECT_EQ(config.layers, 2);
+  EXPECT_EQ(config.width, 8);
+  EXPECT_EQ(config.ffn_width, 12);
+  EXPECT_EQ(config.heads, 2);
+  EXPECT_EQ(config.kv_heads, 1);
+  EXPECT_EQ(config.key_size, 4);
+  EXPECT_EQ(config.value_size, 4);
+  EXPECT_EQ(config.vocabulary, 6);
+  EXPECT_EQ(config.context_length, 64);
+  EXPECT_FLOAT_EQ(config.norm_eps, 1e-5F);
+  EXPECT_FLOAT_EQ(config.attention_scale, 0.5F);
+  EXPECT_FLOAT_EQ(config.rope.base, 5000);
+  EXPECT_EQ(config.rope.dims, 4);
+  EXPECT_EQ(config.rope.style, graph::RopeStyle::pairs);
+  EXPECT_EQ(config.rope.scaling, Rope::Scaling::none);
+  EXPECT_EQ(config.window, 0);
+  EXPECT_EQ(model.weights().size(), 2u + 2 * 9);
+  EXPECT_EQ(model.weights()[0].role, graph::WeightRole::tied_embedding);
+  EXPECT_EQ(model.kv_layers().size(), 2u);
+}
+
+TEST_F(ModelFile, TakesOptionalTensors) {
+  Draft draft;
+  draft.tensors["output.weight"] = {8, 6};
+  draft.tensors["blk.1.attn_q.bias"] = {8};
+  const Model model = open(draft);
+  EXPECT_EQ(model.weights().size(), 2u + 2 * 9 + 2);
+  EXPECT_EQ(model.weights()[0].role, graph::WeightRole::embedding) << "there is an output matrix of its own";
+}
+
+TEST_F(ModelFile, RefusesAnUnknownArchitecture) {
+  Draft draft;
+  draft.architecture = "mamba";
+  EXPECT_THAT(error(draft),
+              is("unsupported", "architecture 'mamba' is not supported; supported are: llama, qwen2, qwen3, gemma3"));
+}
+
+TEST_F(ModelFile, RefusesAFileWithoutAKeyThatItNeeds) {
+  for (const std::string key : {"block_count", "context_length", "embedding_length", "feed_forward_length",
+                                "attention.head_count", "vocab_size", "attention.layer_norm_rms_epsilon"}) {
+    Draft draft;
+    draft.keys.erase("llama." + key);
+    EXPECT_THAT(error(draft), is("invalid_input", "llama." + key));
+  }
+}
+
+TEST_F(ModelFile, RefusesAbsurdValues) {
+  EXPECT_THAT(error_with("block_count", 0u), is("invalid_input", "llama.block_count is 0, expected 1 to 1024"));
+  EXPECT_THAT(error_with("block_count", 1025u), is("invalid_input", "is 1025, expected 1 to 1024"));
+  EXPECT_THAT(error_with("embedding_length", 1u << 21), is("invalid_input", "llama.embedding_length is 2097152"));
+  EXPECT_THAT(error_with("feed_forward_length", 0u), is("invalid_input", "llama.feed_forward_length is 0"));
+  EXPECT_THAT(error_with("attention.head_count", 4097u), is("invalid_input", "llama.attention.head_count is 4097"));
+  EXPECT_THAT(error_with("attention.key_length", 5000u), is("invalid_input", "llama.attention.key_length is 5000"));
+  EXPECT_THAT(error_with("vocab_size", 4000000000u), is("invalid_input", "llama.vocab_size is 4000000000"));
+  EXPECT_THAT(error_with("context_length", 4000000000u), is("invalid_input", "llama.context_length is 4000000000"));
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const float value : {0.0F, -1.0F, kNan, std::numeric_limits<float>::infinity()}) {
+    EXPECT_THAT(error_with("attention.layer_norm_rms_epsilon", value),
+                is("invalid_input", "llama.attention.layer_norm_rms_epsilon is"));
+    EXPECT_THAT(error_with("rope.freq_base", value), is("invalid_input", "llama.rope.freq_base is"));
+  }
+}
+
+TEST_F(ModelFile, RefusesValuesOfAWrongType) {
+  EXPECT_THAT(error_with("block_count", std::string("two")), is("invalid_input", "llama.block_count"));
+  EXPECT_THAT(error_with("rope.scaling.type", 1u), is("invalid_input", "llama.rope.scaling.type"));
+}
+
+TEST_F(ModelFile, RefusesHeadsThatDoNotDivide) {
+  EXPECT_THAT(error_with("attention.head_count_kv", 3u),
+              is("invalid_input", "llama.attention.head_count_kv is 3, expected a divisor of the head count 2"));
+  EXPECT_THAT(error_with("attention.head_count", 3u),
+              is("invalid_input", "llama.attention.head_count is 3, expected a divisor of the embedding length 8"));
+}
+
+TEST_F(ModelFile, RefusesRotatedDimensionsThatDoNotFit) {
+  EXPECT_THAT(error_with("rope.dimension_count", 3u),
+              is("invalid_input", "llama.rope.dimension_count is 3, expected an even number up to the head size 4"));
+  EXPECT_THAT(error_with("rope.dimension_count", 6u), is("invalid_input", "llama.rope.dimension_count is 6"));
+}
+
+TEST_F(ModelFile, ReadsRopeScaling) {
+  Draft draft;
+  draft.keys["llama.rope.scaling.type"] = std::string("yarn");
+  EXPECT_THAT(error(draft), is("invalid_input", "llama.rope.scaling.factor"));
+  draft.keys["llama.rope.scaling.factor"] = 2.0F;
+  Rope rope = open(draft).config().rope;
+  EXPECT_EQ(rope.scaling, Rope::Scaling::yarn);
+  EXPECT_EQ(rope.original_context, 64) << "the model's context where the file gives none";
+  EXPECT_EQ(rope.factor, 2.0F);
+  draft.keys["llama.rope.scaling.type"] = std::string("linear");
+  EXPECT_EQ(open(draft).config().rope.scaling, Rope::Scaling::linear);
+  draft.keys["llama.rope.scaling.type"] = std::string("none");
+  EXPECT_EQ(open(draft).config().rope.scaling, Rope::Scaling::none);
+  draft.keys["llama.rope.scaling.type"] = std::string("longrope");
+  EXPECT_THAT(error(draft), is("unsupported", "llama.rope.scaling.type is 'longrope'; supported are none, linear and"));
+  draft.keys.erase("llama.rope.scaling.type");
+  draft.keys["llama.rope.scale_linear"] = 3.0F;
+  EXPECT_EQ(open(draft).config().rope.factor, 3.0F);
+}
+
+TEST_F(ModelFile, ReadsFrequencyDivisors) {
+  Draft draft;
+  draft.tensors["rope_freqs.weight"] = {2};
+  EXPECT_EQ(open(draft).config().rope.frequency_divisors, std::vector<float>(2, 1.0F));
+  draft.fill = 0;
+  EXPECT_THAT(error(draft), is("invalid_input", "tensor rope_freqs.weight has 0, expected finite numbers above 0"));
+  draft.tensors["rope_freqs.weight"] = {3};
+  EXPECT_THAT(error(draft), is("invalid_input", "tensor rope_freqs.weight must be F32 with 2 elements"));
+}
+
+TEST_F(ModelFile, RefusesAMissingTensor) {
+  const Draft whole;
+  for (const auto& [name, shape] : whole.tensors) {
+    Draft draft;
+    draft.tensors.erase(name);
+    EXPECT_THAT(error(draft), is("invalid_input", "tensor " + name + " is missing; architecture llama needs it"));
+  }
+}
+
+TEST_F(ModelFile, RefusesAWrongShape) {
+  Draft draft;
+  draft.tensors["blk.1.attn_k.weight"] = {8, 8};
+  EXPECT_THAT(error(draft), is("invalid_input", "tensor blk.1.attn_k.weight has shape 8 x 8, expected 8 x 4"));
+  draft = {};
+  draft.tensors["output_norm.weight"] = {8, 1, 2};
+  EXPECT_THAT(error(draft), is("invalid_input", "tensor output_norm.weight has shape 8 x 1 x 2, expected 8 x 1"));
+}
+
+TEST_F(ModelFile, RefusesATensorThatItWouldNotUse) {
+  Draft draft;
+  draft.tensors["blk.0.attn_q_norm.weight"] = {4};
+  EXPECT_THAT(error(draft), is("unsupported", "tensor blk.0.attn_q_norm.weight is not part of architecture llama"));
+  draft = {};
+  draft.tensors["blk.2.attn_norm.weight"] = {8};
+  EXPECT_THAT(error(draft), is("unsupported", "tensor blk.2.attn_norm.weight is not part of architecture llama"));
+}
+
+TEST_F(ModelFile, EachArchitectureHasItsTensors) {
+  Config config;
+  config.layers = 1;
+  config.width = 8;
+  config.ffn_width = 12;
+  config.heads = 2;
+  config.kv_heads = 1;
+  config.key_size = config.value_size = 4;
+  config.vocabulary = 6;
+  const std::map<std::string_view, std::set<std::string>> more = {
+      {"llama", {}},
+      {"qwen2", {"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias"}},
+      {"qwen3", {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight"}},
+      {"gemma3",
+       {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight", "blk.0.post_attention_norm.weight",
+        "blk.0.post_ffw_norm.weight"}}};
+  ASSERT_EQ(architectures().size(), more.size());
+  std::set<std::string> standard = {"token_embd.weight", "output_norm.weight"};
+  for (const char* part :
+       {"attn_norm", "attn_q", "attn_k", "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"}) {
+    standard.insert(std::string("blk.0.") + part + ".weight");
+  }
+  for (const Architecture& architecture : architectures()) {
+    std::set<std::string> expected = standard, required;
+    expected.insert(more.at(architecture.name).begin(), more.at(architecture.name).end());
+    for (const WeightRow& row : architecture.weights(config)) {
+      if (!row.optional) required.insert(row.name);
+    }
+    EXPECT_EQ(required, expected) << architecture.name;
+  }
+}
+
+TEST(Synthetic, NamesWhatItKnows) {
+  const auto error = [](std::string_view name) { return error_of([&] { write_synthetic(name, "unused.gguf"); }); };
+  EXPECT_THAT(error("qwen3-0.6b"), HasSubstr("invalid_input: synthetic model 'qwen3-0.6b': expected SHAPE:MIX"));
+  EXPECT_THAT(error("gpt2:q4_0"), MatchesRegex("invalid_input: synthetic shape 'gpt2' is not known; known are smollm2-"
+                                               "135m, .*, qwen3-32b"));
+  EXPECT_THAT(error("qwen3-0.6b:q9"), MatchesRegex("invalid_input: synthetic mix 'q9' is not known; known are f32, .*, "
+                                                   "mxfp4"));
+}
+
+}  // namespace
+}  // namespace minfer::model

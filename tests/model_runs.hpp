@@ -1,0 +1,94 @@
+// What the tests that run whole models share: golden files, a model on the CPU with one instruction set, and distances
+// between logits. A Loaded owns everything that its runner needs; one thread uses it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "devices.hpp"
+#include "engine/page_pool.hpp"
+#include "engine/runner.hpp"
+#include "engine/sequence.hpp"
+#include "model/model.hpp"
+
+namespace minfer::test {
+
+inline std::string golden_path(const std::string& name) {
+  return std::string(MINFER_SOURCE_DIR) + "/tests/golden/" + name;
+}
+
+inline nlohmann::json read_json(const std::string& path) {
+  std::ifstream in(path);
+  EXPECT_TRUE(in.good()) << path;
+  return nlohmann::json::parse(in);
+}
+
+// Those of scalar, avx2 and avx512 that this machine has.
+inline std::vector<std::string> available_isas() {
+  std::vector<std::string> isas;
+  for (const char* isa : {"scalar", "avx2", "avx512"}) {
+    try {
+      const graph::Registry registry(device_factories(), {1, isa});
+      isas.emplace_back(isa);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported) << error.what();
+    }
+  }
+  return isas;
+}
+
+inline engine::RunnerOptions exact_options(int64_t context, int64_t batch) {
+  return {context, batch, graph::KvFormat::f32, graph::KvFormat::f32, true};
+}
+
+// A model file on the CPU, ready to run.
+struct Loaded {
+  Loaded(const std::string& path, const std::string& isa, int threads, const engine::RunnerOptions& options)
+      : model(gguf::File(path)),
+        registry(device_factories(), {threads, isa}),
+        runner(model, registry.preferred(), options, {}) {}
+
+  model::Model model;
+  graph::Registry registry;
+  engine::Runner runner;
+};
+
+// The index of the largest, the lowest on ties.
+inline int32_t argmax(std::span<const float> values) {
+  return static_cast<int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+inline float largest_magnitude(std::span<const float> values) {
+  float largest = 0;
+  for (const float value : values) largest = std::max(largest, std::fabs(value));
+  return largest;
+}
+
+// The largest difference, relative to the largest magnitude of `expected`; infinite for a NaN or another size.
+inline double relative_error(std::span<const float> actual, std::span<const float> expected) {
+  if (actual.size() != expected.size()) return INFINITY;
+  double worst = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double difference = std::fabs(static_cast<double>(actual[i]) - static_cast<double>(expected[i]));
+    if (!(difference <= worst)) worst = std::isnan(difference) ? INFINITY : difference;
+  }
+  return worst / static_cast<double>(largest_magnitude(expected));
+}
+
+inline bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+}  // namespace minfer::test
