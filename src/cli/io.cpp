@@ -1,4 +1,5 @@
 // Input, output and progress of the command line. See io.hpp.
+// Plain C streams: a failed write is seen at once, and bytes pass as they are.
 #include "cli/io.hpp"
 
 #include <unistd.h>

@@ -1,4 +1,5 @@
 // Text in and out of the command line: whole files, stdin, stdout without loss, and a progress line on a terminal.
+// Nothing else of the program writes to stdout.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Loading a model for a command. See model_options.hpp.
+// Everything that can be wrong with the options is found before weights are loaded.
 #include "cli/model_options.hpp"
 
 #include <algorithm>

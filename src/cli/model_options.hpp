@@ -1,4 +1,5 @@
 // The options that every command which loads a model shares, and the loading: name or path to file, devices, runner.
+// A model comes as a path, or as a name in the cache.
 #pragma once
 
 #include <CLI/CLI.hpp>

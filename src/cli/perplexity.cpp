@@ -1,4 +1,5 @@
 // `minfer perplexity MODEL FILE -c 512 [--json]`: see engine/perplexity.hpp for what is measured.
+// Progress goes to a terminal only; the text is tokenized as it is, without special tokens in it.
 #include <memory>
 #include <nlohmann/json.hpp>
 

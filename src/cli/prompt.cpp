@@ -1,4 +1,5 @@
 // Prompt building. See prompt.hpp.
+// Nothing is printed here: run.cpp says what happened, once all is known to be right.
 #include "cli/prompt.hpp"
 
 #include <optional>

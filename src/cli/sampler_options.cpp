@@ -1,4 +1,5 @@
 // Sampler options. See sampler_options.hpp.
+// Ranges are checked by engine/sampler/params.hpp; here only that a value is a number.
 #include "cli/sampler_options.hpp"
 
 #include <charconv>

@@ -1,4 +1,5 @@
 // Help pages and messages. See usage.hpp.
+// The placeholders and defaults stand in the help once; limits stand in the messages.
 #include "cli/usage.hpp"
 
 #include <fmt/format.h>
