@@ -50,7 +50,11 @@ class ValueBuilder : public nlohmann::json_sax<json> {
     return add(Value::list(std::move(items)));
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
-    fail(ErrorCode::invalid_input, "malformed JSON at byte {}: {}", position, error.what());
+    // The library puts its own error number in brackets in front.
+    const std::string_view what = error.what();
+    const size_t bracket = what.find("] ");
+    fail(ErrorCode::invalid_input, "malformed JSON at byte {}: {}", position,
+         bracket == std::string_view::npos ? what : what.substr(bracket + 2));
   }
 
  private:

@@ -14,6 +14,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
 #include "cli/model_options.hpp"
+#include "cli/usage.hpp"
 #include "engine/sequence.hpp"
 #include "engine/work.hpp"
 #include "model/synthetic.hpp"
@@ -26,6 +27,7 @@ constexpr int64_t kMaxBenchTokens = 1 << 20;
 struct Options {
   ModelOptions model;
   std::string synthetic;
+  std::string keep;
   std::vector<int64_t> prompts = {256};
   std::vector<int64_t> generations = {32};
   std::vector<int64_t> depths = {0};
@@ -40,18 +42,32 @@ struct Row {
   double fraction_of_limit = 0;
 };
 
-// The file of --synthetic, in the temporary folder; its name is gone as soon as it is open.
-gguf::File open_synthetic(const std::string& what) {
-  namespace fs = std::filesystem;
-  const fs::path path =
-      fs::temp_directory_path() /
-      fmt::format("minfer-synthetic-{:016x}.gguf", (uint64_t{std::random_device{}()} << 32) | std::random_device{}());
+namespace fs = std::filesystem;
+
+// Leaves no part of a file behind.
+void write_model(const std::string& what, const fs::path& path) {
   try {
     model::write_synthetic(what, path.string());
   } catch (const Error& error) {
+    std::error_code ignored;
+    fs::remove(path, ignored);
     if (error.code() == ErrorCode::invalid_input) throw UsageError(error.what());
     throw;
   }
+}
+
+// The file of --synthetic: kept under the name of --keep, else in the temporary folder, where its name is gone as soon
+// as it is open.
+gguf::File open_synthetic(const Options& options) {
+  if (!options.keep.empty()) {
+    if (fs::exists(options.keep)) throw UsageError(fmt::format("--keep {}: the file exists already", options.keep));
+    write_model(options.synthetic, options.keep);
+    return gguf::File(options.keep);
+  }
+  const fs::path path =
+      fs::temp_directory_path() /
+      fmt::format("minfer-synthetic-{:016x}.gguf", (uint64_t{std::random_device{}()} << 32) | std::random_device{}());
+  write_model(options.synthetic, path);
   gguf::File file(path.string());
   std::error_code error;
   fs::remove(path, error);
@@ -161,21 +177,25 @@ std::string format_rows(const std::vector<Row>& rows, const Options& options, co
 
 int run_bench(Options options) {
   if (options.model.model.empty() == options.synthetic.empty()) {
-    throw UsageError("give a MODEL or --synthetic SHAPE:MIX");
+    throw UsageError("give a MODEL or --synthetic SHAPE:TYPE");
   }
   const auto longest = [](const std::vector<int64_t>& counts) {
     return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
   };
+  if (options.synthetic.empty() && !options.keep.empty()) throw UsageError("--keep goes with --synthetic");
+  const bool has_tests = longest(options.prompts) + longest(options.generations) > 0;
+  if (!has_tests && options.keep.empty()) throw UsageError("no test: both -p and -n are 0");
   const int64_t context = longest(options.depths) + std::max(longest(options.prompts), longest(options.generations));
   if (options.model.context == 0) options.model.context = std::max<int64_t>(context, 1);
   if (options.model.context < context) {
     throw UsageError(fmt::format("-c {} is too small for these tests; they need {}", options.model.context, context));
   }
-  gguf::File file =
-      options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options.synthetic);
-  const auto loaded = load_model(std::move(file), options.model, options.model.context);
-  const graph::DeviceLimits limits = loaded->registry.preferred().measure_limits();
-  Bench bench(*loaded, limits, options.repetitions);
+  gguf::File file = options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options);
+  if (!has_tests) return 0;
+  LoadedModel loaded(std::move(file), options.model);
+  load_weights(loaded, options.model, options.model.context);
+  const graph::DeviceLimits limits = loaded.registry.preferred().measure_limits();
+  Bench bench(loaded, limits, options.repetitions);
   std::vector<Row> rows;
   for (const int64_t depth : options.depths) {
     for (const int64_t tokens : options.prompts) {
@@ -185,7 +205,7 @@ int run_bench(Options options) {
       if (tokens > 0) rows.push_back(bench.decode(tokens, depth));
     }
   }
-  write_stdout(format_rows(rows, options, *loaded, limits));
+  write_stdout(format_rows(rows, options, loaded, limits));
   return 0;
 }
 
@@ -193,22 +213,28 @@ int run_bench(Options options) {
 
 std::function<int()> declare_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  add_model_options(app, options->model, false);
+  add_model_options(app, options->model, "what the tests need", false);
   const auto counts = [&](const std::string& flags, std::vector<int64_t>& values, const std::string& text) {
     app.add_option(flags, values, text)
+        ->type_name("N,...")
         ->delimiter(',')
-        ->check(CLI::Range(int64_t{0}, kMaxBenchTokens))
-        ->capture_default_str();
+        ->allow_extra_args(false)
+        ->check(whole_number(0, kMaxBenchTokens))
+        ->default_str(std::to_string(values.front()));
   };
-  app.add_option("--synthetic", options->synthetic, "SHAPE:MIX in place of a model, such as qwen3-0.6b:q4_k_m");
-  counts("-p,--prompt", options->prompts, "Prompt lengths, comma-separated (0: none)");
-  counts("-n,--generate", options->generations, "Numbers of tokens to decode (0: none)");
+  app.add_option("--synthetic", options->synthetic, "Random weights in place of MODEL, such as qwen3-0.6b:q4_k_m")
+      ->type_name("SHAPE:TYPE");
+  app.add_option("--keep", options->keep, "Write the synthetic model to FILE and keep it")->type_name("FILE");
+  counts("-p,--prompt", options->prompts, "Prompt lengths; 0: none");
+  counts("-n,--generate", options->generations, "Numbers of tokens to decode; 0: none");
   counts("-d,--depth", options->depths, "Tokens in the cache before each test");
   app.add_option("-r,--repetitions", options->repetitions, "Measured runs a test")
-      ->check(CLI::Range(1, 1000))
+      ->type_name("N")
+      ->check(whole_number(1, 1000))
       ->capture_default_str();
-  app.add_option("-o,--output", options->output, "md, csv or json")
-      ->check(CLI::IsMember({"md", "csv", "json"}))
+  app.add_option("-o,--output", options->output, "Format: md, csv or json")
+      ->type_name("FORMAT")
+      ->check(one_of({"md", "csv", "json"}))
       ->capture_default_str();
   return [options] { return run_bench(*options); };
 }

@@ -1,4 +1,5 @@
 // The printer behind --explain. See explain.hpp.
+// Numbers are those of the plan, made before anything is loaded.
 #include "cli/explain.hpp"
 
 #include <fmt/format.h>

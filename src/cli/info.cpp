@@ -116,7 +116,7 @@ std::function<int()> declare_info(CLI::App& app) {
     bool json = false;
   };
   auto options = std::make_shared<Options>();
-  app.add_option("model", options->model, "A GGUF file, or the name of a model in the cache")->required();
+  app.add_option("MODEL", options->model, kModelText)->required();
   app.add_flag("--json", options->json, "Print JSON");
   return [options] {
     const gguf::File file(find_model(options->model));

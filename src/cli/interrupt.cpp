@@ -1,4 +1,5 @@
 // The signal handler behind interrupt.hpp. A flag of a signal handler has to be a global; it is the program's only one.
+// Signal handlers may touch nothing but such a flag.
 #include "cli/interrupt.hpp"
 
 #include <csignal>

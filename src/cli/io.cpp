@@ -1,4 +1,5 @@
 // Input, output and progress of the command line. See io.hpp.
+// Plain C streams: a failed write is seen at once, and bytes pass as they are.
 #include "cli/io.hpp"
 
 #include <unistd.h>
@@ -10,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "cli/command.hpp"
+#include "tokenizer/utf8.hpp"
 
 namespace minfer::cli {
 
@@ -30,6 +32,13 @@ std::string read_input(const std::string& path) {
   }
   if (std::ferror(file.get()) != 0) fail(ErrorCode::io, "{}: can't read: {}", path, std::strerror(errno));
   return text;
+}
+
+void check_utf8(std::string_view text, std::string_view what) {
+  const size_t malformed = tokenizer::find_malformed_utf8(text);
+  if (malformed == std::string_view::npos) return;
+  throw UsageError(fmt::format("{} is not UTF-8: byte 0x{:02X} at offset {} belongs to no character", what,
+                               static_cast<unsigned char>(text[malformed]), malformed));
 }
 
 namespace {

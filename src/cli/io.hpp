@@ -1,4 +1,5 @@
 // Text in and out of the command line: whole files, stdin, stdout without loss, and a progress line on a terminal.
+// Nothing else of the program writes to stdout.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,8 @@ inline constexpr int64_t kMaxInputBytes = int64_t{1} << 30;
 
 // All bytes of a file, or of stdin for "-". Errors: io, naming it; UsageError above kMaxInputBytes.
 std::string read_input(const std::string& path);
+// Refuses text that is not UTF-8. Errors: UsageError naming `what` and the first wrong byte.
+void check_utf8(std::string_view text, std::string_view what);
 // Writes and flushes. Errors: io where stdout is closed or full.
 void write_stdout(std::string_view text);
 void write_file(const std::string& path, std::string_view text);

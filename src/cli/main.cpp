@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/usage.hpp"
 
 namespace minfer::cli {
 namespace {
@@ -22,6 +23,12 @@ constexpr Command kCommands[] = {
     {"perplexity", "Measure the perplexity of a text", declare_perplexity},
 };
 
+constexpr const char* kFooter =
+    "MODEL is a path, or the name of a model in the cache: ~/.cache/minfer/models, or\n"
+    "the folder that MINFER_MODEL_DIR names. `minfer COMMAND --help` shows the options.\n"
+    "Exit codes: 2 wrong usage, 3 bad or unsupported file, 4 out of memory, 5 input or\n"
+    "output failed, 130 stopped by Ctrl-C.";
+
 void log_to_stderr(LogLevel level, std::string_view message) {
   if (level == LogLevel::debug) return;
   fmt::print(stderr, "minfer: {}{}\n",
@@ -33,11 +40,14 @@ void log_to_stderr(LogLevel level, std::string_view message) {
 
 int run_command(int argc, char** argv) {
   CLI::App app("minfer runs GGUF language models on this machine.", "minfer");
+  app.formatter(help_formatter());
+  app.footer(kFooter);
   app.require_subcommand(1);
   app.set_version_flag("--version", "minfer " MINFER_VERSION);
   std::function<int()> chosen;
   for (const Command& command : kCommands) {
     CLI::App* sub = app.add_subcommand(std::string(command.name), std::string(command.summary));
+    sub->group("Commands");
     const auto action = command.declare(*sub);
     sub->callback([&chosen, action] { chosen = action; });
   }
@@ -46,9 +56,7 @@ int run_command(int argc, char** argv) {
   } catch (const CLI::Success& request) {
     return app.exit(request);  // --help, --version
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "minfer: {} (minfer {}--help shows the options)\n", error.what(),
-               app.get_subcommands().empty() ? "" : app.get_subcommands()[0]->get_name() + " ");
-    return kExitUsage;
+    throw UsageError(parse_error_text(app, error));
   }
   return chosen();
 }

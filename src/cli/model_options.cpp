@@ -1,4 +1,5 @@
 // Loading a model for a command. See model_options.hpp.
+// Everything that can be wrong with the options is found before weights are loaded.
 #include "cli/model_options.hpp"
 
 #include <algorithm>
@@ -9,23 +10,33 @@
 #include "cli/explain.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
+#include "cli/usage.hpp"
 #include "devices.hpp"
 #include "graph/export.hpp"
 
 namespace minfer::cli {
 
-void add_model_options(CLI::App& app, ModelOptions& options, bool model_required) {
-  auto* model = app.add_option("model", options.model, "A GGUF file, or the name of a model in the cache");
-  if (model_required) model->required();
-  app.add_option("-c,--ctx", options.context, "Tokens of context (0: the model's own, up to a default)")
-      ->check(CLI::Range(int64_t{0}, engine::kMaxContextTokens));
-  app.add_option("-t,--threads", options.threads, "CPU threads (0: one a physical core)")->check(CLI::Range(0, 1024));
-  app.add_option("--batch-tokens", options.batch, "Most tokens of one step")
-      ->check(CLI::Range(int64_t{1}, engine::kMaxBatchTokens));
-  app.add_option("--kv-type", options.kv_type, "KV cache format: f16, f32, or k=TYPE,v=TYPE");
-  app.add_flag("--explain", options.explain, "Print devices, instruction set, placement and layouts to stderr");
-  app.add_option("--dump-graph", options.dump_graph, "Write the graph of a decode step to FILE (.dot or .json)");
-  app.add_flag("--no-fusion", options.no_fusion, "Run the graph unfused, to compare");
+namespace {
+
+constexpr int64_t kMaxThreads = 1024;
+
+}  // namespace
+
+void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context, bool model_required) {
+  app.add_option("MODEL", options.model, kModelText)->required(model_required);
+  const auto add = [&app](const std::string& flags, auto& value, const std::string& text, const std::string& unit) {
+    return app.add_option(flags, value, text)->type_name(unit)->group("Engine");
+  };
+  add("-c,--ctx", options.context, "Context in tokens; 0: " + default_context, "N")
+      ->check(whole_number(0, engine::kMaxContextTokens));
+  add("-t,--threads", options.threads, "CPU threads; 0: one a physical core", "N")->check(whole_number(0, kMaxThreads));
+  add("--batch-tokens", options.batch, "Most tokens of one step", "N")
+      ->check(whole_number(1, engine::kMaxBatchTokens))
+      ->capture_default_str();
+  add("--kv-type", options.kv_type, "KV cache: f16, f32, or k=TYPE,v=TYPE", "TYPE")->capture_default_str();
+  app.add_flag("--explain", options.explain, "Say which device, kernels and layouts run")->group("Engine");
+  add("--dump-graph", options.dump_graph, "Write a decode step's graph (.dot, .json)", "FILE");
+  app.add_flag("--no-fusion", options.no_fusion, "Run the graph unfused, to compare")->group("Engine");
 }
 
 std::string find_model(const std::string& name_or_path) {
@@ -64,49 +75,66 @@ void parse_kv_type(const std::string& text, engine::RunnerOptions& options) {
   }
 }
 
-void dump_graph(const LoadedModel& loaded, const ModelOptions& options) {
-  const graph::Graph graph =
-      engine::device_graph(loaded.model, loaded.registry.preferred(), {1, 1}, !options.no_fusion);
-  const auto shapes = loaded.model.weight_shapes();
-  const std::string extension = std::filesystem::path(options.dump_graph).extension().string();
-  if (extension != ".dot" && extension != ".json") {
-    throw UsageError(fmt::format("--dump-graph {}: expected a file name ending in .dot or .json", options.dump_graph));
-  }
-  write_file(options.dump_graph, extension == ".dot" ? graph::to_dot(graph, shapes) : graph::to_json(graph, shapes));
-}
-
-}  // namespace
-
-LoadedModel::LoadedModel(gguf::File file, const graph::BackendOptions& options)
-    : registry(device_factories(), options), model(std::move(file)) {}
-
-engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context_tokens) {
+engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context) {
   engine::RunnerOptions runner;
-  runner.context_tokens = context_tokens;
-  runner.batch_tokens = std::min(options.batch, context_tokens);
+  runner.context_tokens = context;
+  runner.batch_tokens = std::min(options.batch, context);
   runner.fuse = !options.no_fusion;
   parse_kv_type(options.kv_type, runner);
   return runner;
 }
 
-graph::BackendOptions backend_options(const ModelOptions& options) {
-  return {options.threads, environment_options().force_isa};
+std::string graph_extension(const ModelOptions& options) {
+  return std::filesystem::path(options.dump_graph).extension().string();
 }
 
-std::unique_ptr<LoadedModel> load_model(gguf::File file, const ModelOptions& options, int64_t default_context) {
-  auto loaded = std::make_unique<LoadedModel>(std::move(file), backend_options(options));
-  const int64_t own = loaded->model.config().context_length;
-  const int64_t context = options.context != 0 ? options.context : std::min(own, default_context);
+void dump_graph(const LoadedModel& loaded, const ModelOptions& options) {
+  const graph::Graph graph =
+      engine::device_graph(loaded.model, loaded.registry.preferred(), {1, 1}, !options.no_fusion);
+  const auto shapes = loaded.model.weight_shapes();
+  const bool dot = graph_extension(options) == ".dot";
+  write_file(options.dump_graph, dot ? graph::to_dot(graph, shapes) : graph::to_json(graph, shapes));
+}
+
+void check_options(const ModelOptions& options) {
+  runner_options(options, 1);
+  const std::string extension = graph_extension(options);
+  if (!options.dump_graph.empty() && extension != ".dot" && extension != ".json") {
+    throw UsageError(fmt::format("--dump-graph {}: expected a file name ending in .dot or .json", options.dump_graph));
+  }
+}
+
+// A wrong instruction set is the user's to mend, not a fault of the model.
+graph::Registry make_registry(const graph::BackendOptions& options) {
+  try {
+    return {device_factories(), options};
+  } catch (const Error& error) {
+    if (options.force_isa.empty()) throw;
+    throw UsageError(fmt::format("MINFER_FORCE_ISA: {}", error.what()));
+  }
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(gguf::File file, const ModelOptions& options)
+    : registry(make_registry({options.threads, environment_options().force_isa})), model(std::move(file)) {
+  check_options(options);
+}
+
+int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context) {
+  return options.context != 0 ? options.context : std::min(loaded.model.config().context_length, default_context);
+}
+
+void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
   const engine::RunnerOptions runner = runner_options(options, context);
-  graph::Backend& device = loaded->registry.preferred();
-  if (options.explain) print_explanation(loaded->registry, loaded->model, device, runner);
-  if (!options.dump_graph.empty()) dump_graph(*loaded, options);
+  graph::Backend& device = loaded.registry.preferred();
+  if (options.explain) print_explanation(loaded.registry, loaded.model, device, runner);
+  if (!options.dump_graph.empty()) dump_graph(loaded, options);
   ProgressLine progress("loading");
-  loaded->runner = std::make_unique<engine::Runner>(loaded->model, device, runner, [&](int64_t done, int64_t total) {
+  loaded.runner = std::make_unique<engine::Runner>(loaded.model, device, runner, [&](int64_t done, int64_t total) {
     progress.update(done, total);
     if (interrupted()) fail(ErrorCode::cancelled, "cancelled while loading");
   });
-  return loaded;
 }
 
 }  // namespace minfer::cli

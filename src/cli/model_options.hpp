@@ -1,10 +1,10 @@
 // The options that every command which loads a model shares, and the loading: name or path to file, devices, runner.
+// A model comes as a path, or as a name in the cache.
 #pragma once
 
 #include <CLI/CLI.hpp>
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "engine/runner.hpp"
@@ -24,26 +24,32 @@ struct ModelOptions {
   bool no_fusion = false;
 };
 
-// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --explain, --dump-graph, --no-fusion.
-void add_model_options(CLI::App& app, ModelOptions& options, bool model_required = true);
+inline constexpr const char* kModelText = "A GGUF file, or the name of a model in the cache";
+
+// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --explain, --dump-graph, --no-fusion. `default_context` is what
+// the help says of -c 0.
+void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
+                       bool model_required = true);
 
 // A path, or a name in the model cache ("smollm2-135m" is DIR/smollm2-135m.gguf). Errors: io, naming both places.
 std::string find_model(const std::string& name_or_path);
 
-// A model ready to run. Members refer to each other, so it does not move.
+// A model with the devices of this process: made from the file's header, then loaded. Members refer to each other, so
+// it does not move.
 struct LoadedModel {
   graph::Registry registry;
   model::Model model;
-  std::unique_ptr<engine::Runner> runner;
+  std::unique_ptr<engine::Runner> runner;  // null until load_weights
 
-  LoadedModel(gguf::File file, const graph::BackendOptions& backend_options);
+  // Errors: those of the file; UsageError for a wrong option, or where MINFER_FORCE_ISA can't be had.
+  LoadedModel(gguf::File file, const ModelOptions& options);
 };
 
-engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context_tokens);
-graph::BackendOptions backend_options(const ModelOptions& options);
+// The tokens of context to run with: -c, or the model's own up to `default_context`.
+int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context);
 
-// Opens the file, makes the devices, plans, loads with a progress line; prints the plan with --explain and writes the
-// graph with --dump-graph. `default_context` caps the model's own context length where -c is not given.
-std::unique_ptr<LoadedModel> load_model(gguf::File file, const ModelOptions& options, int64_t default_context);
+// Plans and loads, with a progress line; before that prints the plan with --explain and writes the graph with
+// --dump-graph.
+void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context);
 
 }  // namespace minfer::cli

@@ -1,4 +1,5 @@
 // `minfer perplexity MODEL FILE -c 512 [--json]`: see engine/perplexity.hpp for what is measured.
+// Progress goes to a terminal only; the text is tokenized as it is, without special tokens in it.
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -6,6 +7,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
 #include "cli/model_options.hpp"
+#include "cli/usage.hpp"
 #include "engine/perplexity.hpp"
 #include "model/vocab.hpp"
 #include "tokenizer/tokenizer.hpp"
@@ -14,6 +16,7 @@ namespace minfer::cli {
 namespace {
 
 constexpr int64_t kDefaultWindow = 512;
+constexpr int64_t kMinWindow = 4;
 
 struct Options {
   ModelOptions model;
@@ -24,13 +27,23 @@ struct Options {
 
 int run_perplexity(Options options) {
   if (options.model.context == 0) options.model.context = kDefaultWindow;
+  if (options.model.context < kMinWindow) {
+    throw UsageError(fmt::format("-c {}: a window has at least {} tokens", options.model.context, kMinWindow));
+  }
   const std::string text = read_input(options.file);
-  const auto loaded = load_model(gguf::File(find_model(options.model.model)), options.model, kDefaultWindow);
-  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded->model.file()));
+  check_utf8(text, options.file);
+  LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
   const auto tokens = tokenizer.encode(text, {.parse_special = false, .add_special = true});
   const auto bos = tokenizer.adds_bos() ? tokenizer.vocab().bos() : std::nullopt;
+  const int64_t wanted = 2 * options.model.context;
+  if (static_cast<int64_t>(tokens.size()) < wanted) {
+    throw UsageError(fmt::format("{} has {} tokens; windows of {} (-c) need at least {}", options.file, tokens.size(),
+                                 options.model.context, wanted));
+  }
+  load_weights(loaded, options.model, options.model.context);
   ProgressLine progress("perplexity");
-  const auto result = engine::perplexity(*loaded->runner, tokens, options.model.context, options.windows, bos, {},
+  const auto result = engine::perplexity(*loaded.runner, tokens, options.model.context, options.windows, bos, {},
                                          [&](int64_t done, int64_t total) {
                                            progress.update(done, total);
                                            if (interrupted())
@@ -56,9 +69,11 @@ int run_perplexity(Options options) {
 
 std::function<int()> declare_perplexity(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  add_model_options(app, options->model);
-  app.add_option("file", options->file, "The text (-: stdin)")->required();
-  app.add_option("--windows", options->windows, "Windows to measure (0: all)")->check(CLI::NonNegativeNumber);
+  add_model_options(app, options->model, fmt::format("windows of {}", kDefaultWindow));
+  app.add_option("FILE", options->file, "The text; -: stdin")->required();
+  app.add_option("--windows", options->windows, "Windows to measure; 0: all")
+      ->type_name("N")
+      ->check(whole_number(0, kMaxInputBytes));
   app.add_flag("--json", options->json, "Print {\"perplexity\": ...}");
   return [options] { return run_perplexity(*options); };
 }

@@ -1,7 +1,7 @@
 // Prompt building. See prompt.hpp.
+// Nothing is printed here: run.cpp says what happened, once all is known to be right.
 #include "cli/prompt.hpp"
 
-#include <cstdio>
 #include <optional>
 
 #include "chat/messages.hpp"
@@ -44,20 +44,20 @@ std::string render(const NamedTemplate& chosen, const tokenizer::Tokenizer& toke
 
 }  // namespace
 
-std::vector<int32_t> prompt_tokens(const gguf::File& file, const tokenizer::Tokenizer& tokenizer,
-                                   const PromptOptions& options) {
+Prompt build_prompt(const gguf::File& file, const tokenizer::Tokenizer& tokenizer, const PromptOptions& options) {
+  check_utf8(options.prompt, "the prompt");
+  check_utf8(options.system, "--system");
   const auto chosen = choose_template(file, options);
   if (chosen) {
     // The template writes the special tokens itself.
-    return tokenizer.encode(render(*chosen, tokenizer, options), {.parse_special = true, .add_special = false});
+    const std::string text = render(*chosen, tokenizer, options);
+    return {tokenizer.encode(text, {.parse_special = true, .add_special = false}), true};
   }
   if (!options.system.empty()) {
     throw UsageError(options.raw ? "--system has no meaning with --raw"
                                  : "the model has no chat template for --system; give --chat-template FILE");
   }
-  if (!options.raw)
-    fmt::print(stderr, "minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
-  return tokenizer.encode(options.prompt, {.parse_special = true, .add_special = true});
+  return {tokenizer.encode(options.prompt, {.parse_special = true, .add_special = true}), false};
 }
 
 }  // namespace minfer::cli

@@ -18,9 +18,13 @@ struct PromptOptions {
   std::string template_file;  // empty: the model's own
 };
 
+struct Prompt {
+  std::vector<int32_t> tokens;
+  bool has_template;  // false: the text as it is
+};
+
 // Errors: unsupported, naming the template and the ways out, where it can't be rendered; UsageError where --system is
 // given without a template.
-std::vector<int32_t> prompt_tokens(const gguf::File& file, const tokenizer::Tokenizer& tokenizer,
-                                   const PromptOptions& options);
+Prompt build_prompt(const gguf::File& file, const tokenizer::Tokenizer& tokenizer, const PromptOptions& options);
 
 }  // namespace minfer::cli

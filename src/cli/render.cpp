@@ -32,9 +32,18 @@ chat::Template load_template(const Options& options) {
   return chat::Template::parse(*source, "tokenizer.chat_template of " + file.metadata().source());
 }
 
+chat::Value read_variables(const std::string& path) {
+  const std::string text = read_input(path);
+  try {
+    return chat::value_from_json(text);
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", path, error.what());
+  }
+}
+
 int run_render(const Options& options) {
   const chat::Template chat_template = load_template(options);
-  const chat::Value variables = chat::value_from_json(read_input(options.input));
+  const chat::Value variables = read_variables(options.input);
   if (!variables.is(chat::Kind::dict)) throw UsageError(fmt::format("{}: expected a JSON object", options.input));
   write_stdout(chat_template.render(variables));
   return 0;
@@ -44,9 +53,11 @@ int run_render(const Options& options) {
 
 std::function<int()> declare_render(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("--chat-template", options->template_file, "A Jinja template");
-  app.add_option("--model", options->model, "A model whose own template to take");
-  app.add_option("--input", options->input, "JSON with the variables (-: stdin)")->required();
+  app.add_option("--chat-template", options->template_file, "A Jinja template")->type_name("FILE");
+  app.add_option("--model", options->model, "A model whose own template to take")->type_name("MODEL");
+  app.add_option("--input", options->input, "JSON object with the variables; -: stdin")
+      ->type_name("FILE.json")
+      ->required();
   return [options] { return run_render(*options); };
 }
 

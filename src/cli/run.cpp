@@ -9,6 +9,7 @@
 #include "cli/model_options.hpp"
 #include "cli/prompt.hpp"
 #include "cli/sampler_options.hpp"
+#include "cli/usage.hpp"
 #include "engine/generate.hpp"
 #include "model/vocab.hpp"
 
@@ -56,23 +57,39 @@ int finish(const engine::GenerateResult& result, int64_t context) {
   return result.reason == engine::StopReason::cancelled ? kExitCancelled : 0;
 }
 
-int run(Options options) {
-  const std::string text = prompt_text(options);
-  const auto loaded = load_model(gguf::File(find_model(options.model.model)), options.model, kDefaultContext);
-  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded->model.file()));
+// Everything that the user gave is checked here, before the model is loaded.
+engine::GenerateRequest make_request(const Options& options, const Prompt& prompt,
+                                     const tokenizer::Tokenizer& tokenizer, int64_t context) {
   engine::GenerateRequest request;
   request.sampler = resolve_sampler(options.sampler, tokenizer);
-  request.prompt =
-      prompt_tokens(loaded->model.file(), tokenizer, {text, options.system, options.raw, options.template_file});
+  request.prompt = prompt.tokens;
   request.max_tokens = options.max_tokens;
   request.stops = options.stops;
-  const int64_t context = loaded->runner->options().context_tokens;
+  for (const std::string& stop : options.stops) {
+    if (stop.empty()) throw UsageError("--stop: an empty text stops nothing; give at least one character");
+  }
+  if (request.prompt.empty()) throw UsageError("the prompt is empty, and the model needs at least one token to start");
   if (static_cast<int64_t>(request.prompt.size()) > context) {
     throw UsageError(fmt::format("the prompt has {} tokens, the context {}; take a larger one with -c",
                                  request.prompt.size(), context));
   }
-  engine::PagePool pool(loaded->runner->pages());
-  engine::Sequence sequence(*loaded->runner, pool);
+  return request;
+}
+
+int run(const Options& options) {
+  const std::string text = prompt_text(options);
+  LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
+  const int64_t context = context_tokens(loaded, options.model, kDefaultContext);
+  const Prompt prompt =
+      build_prompt(loaded.model.file(), tokenizer, {text, options.system, options.raw, options.template_file});
+  const engine::GenerateRequest request = make_request(options, prompt, tokenizer, context);
+  load_weights(loaded, options.model, context);
+  if (!prompt.has_template && !options.raw) {
+    fmt::print(stderr, "minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
+  }
+  engine::PagePool pool(loaded.runner->pages());
+  engine::Sequence sequence(*loaded.runner, pool);
   const auto result = engine::generate(sequence, tokenizer, request, context, write_stdout, interrupted);
   write_stdout("\n");
   print_timings(result, request.sampler.seed);
@@ -83,16 +100,20 @@ int run(Options options) {
 
 std::function<int()> declare_run(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  add_model_options(app, options->model);
-  app.add_option("prompt", options->prompt, "The prompt (default: stdin)");
-  app.add_option("-f,--file", options->file, "Read the prompt from a file (-: stdin)");
-  app.add_option("--system", options->system, "A system message before the prompt");
-  app.add_flag("--raw", options->raw, "Give the prompt to the model as it is, without the chat template");
-  app.add_option("--chat-template", options->template_file, "A Jinja template in place of the model's own");
-  app.add_option("-n,--max-tokens", options->max_tokens, "Most tokens to generate (-1: until the model ends)")
-      ->check(CLI::Range(int64_t{-1}, engine::kMaxContextTokens))
+  add_model_options(app, options->model, fmt::format("the model's own, at most {}", kDefaultContext));
+  app.add_option("PROMPT", options->prompt, "The prompt; without it, -f or stdin");
+  app.add_option("-f,--file", options->file, "Read the prompt from a file; -: stdin")->type_name("FILE");
+  app.add_option("--system", options->system, "A system message before the prompt")->type_name("TEXT");
+  app.add_flag("--raw", options->raw, "Give the prompt as it is, without a template");
+  app.add_option("--chat-template", options->template_file, "A Jinja template in place of the model's")
+      ->type_name("FILE");
+  app.add_option("-n,--max-tokens", options->max_tokens, "Most tokens to generate; -1: until it ends")
+      ->type_name("N")
+      ->check(whole_number(-1, engine::kMaxContextTokens))
       ->capture_default_str();
-  app.add_option("--stop", options->stops, "Text that ends the answer (repeatable)")->take_all();
+  app.add_option("--stop", options->stops, "Text that ends the answer; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   add_sampler_options(app, options->sampler);
   return [options] { return run(*options); };
 }

@@ -1,42 +1,56 @@
 // Sampler options. See sampler_options.hpp.
+// Ranges are checked by engine/sampler/params.hpp; here only that a value is a number.
 #include "cli/sampler_options.hpp"
 
 #include <charconv>
+#include <limits>
 #include <random>
 
 #include "cli/command.hpp"
+#include "cli/usage.hpp"
 
 namespace minfer::cli {
 
 void add_sampler_options(CLI::App& app, SamplerOptions& options) {
   engine::SamplerParams& p = options.params;
-  app.add_option("--seed", options.seed, "Seed of the sampler (default: a random one, printed)");
-  app.add_option("--temp,--temperature", p.temperature, "Temperature; 0 takes the likeliest token")
-      ->capture_default_str();
-  app.add_option("--top-k", p.top_k, "Keep the k likeliest tokens; 0: all")->capture_default_str();
-  app.add_option("--top-p", p.top_p, "Keep the likeliest tokens of this total probability; 1: all")
-      ->capture_default_str();
-  app.add_option("--min-p", p.min_p, "Drop tokens under this share of the likeliest; 0: none")->capture_default_str();
-  app.add_option("--typical-p", p.typical_p, "Locally typical sampling; 1: off")->capture_default_str();
-  app.add_option("--penalty-last-n,--repeat-last-n", p.penalty_last_n, "Tokens that penalties look back on; -1: all")
-      ->capture_default_str();
-  app.add_option("--repeat-penalty", p.repeat_penalty, "Penalty of repeated tokens; 1: off")->capture_default_str();
-  app.add_option("--frequency-penalty", p.frequency_penalty, "Penalty by count; 0: off")->capture_default_str();
-  app.add_option("--presence-penalty", p.presence_penalty, "Penalty of presence; 0: off")->capture_default_str();
-  app.add_option("--dry-multiplier", p.dry_multiplier, "DRY repetition penalty; 0: off")->capture_default_str();
-  app.add_option("--dry-base", p.dry_base, "Base of the DRY penalty")->capture_default_str();
-  app.add_option("--dry-allowed-length", p.dry_allowed_length, "Longest repetition without penalty")
-      ->capture_default_str();
-  app.add_option("--dry-penalty-last-n", p.dry_penalty_last_n, "Tokens that DRY looks back on; -1: all")
-      ->capture_default_str();
-  app.add_option("--dry-sequence-breaker", options.dry_breakers, "Text that ends a repetition (repeatable)");
-  app.add_option("--xtc-probability", p.xtc_probability, "Chance to drop the top tokens; 0: off")
-      ->capture_default_str();
-  app.add_option("--xtc-threshold", p.xtc_threshold, "Probability over which XTC drops tokens")->capture_default_str();
-  app.add_option("--mirostat", p.mirostat, "Mirostat version 1 or 2; 0: off")->capture_default_str();
-  app.add_option("--mirostat-tau", p.mirostat_tau, "Mirostat's target surprise")->capture_default_str();
-  app.add_option("--mirostat-eta", p.mirostat_eta, "Mirostat's learning rate")->capture_default_str();
-  app.add_option("--logit-bias", options.logit_bias, "ID=BIAS: add to a token's logit (repeatable; -inf forbids it)");
+  const auto add = [&app](const std::string& flags, auto& value, const std::string& text, const std::string& unit,
+                          const CLI::Validator& check) {
+    app.add_option(flags, value, text)->type_name(unit)->check(check)->capture_default_str()->group("Sampling");
+  };
+  const auto count = [&](const std::string& flags, int32_t& value, int64_t least, const std::string& text) {
+    add(flags, value, text, "N", whole_number(least, std::numeric_limits<int32_t>::max()));
+  };
+  const auto number = [&](const std::string& flags, float& value, const std::string& text) {
+    add(flags, value, text, "X", decimal_number());
+  };
+  const auto texts = [&app](const std::string& flags, std::vector<std::string>& values, const std::string& text,
+                            const std::string& unit) {
+    app.add_option(flags, values, text)->type_name(unit)->allow_extra_args(false)->group("Sampling");
+  };
+  app.add_option("--seed", options.seed, "Seed; without it a random one, printed at the end")
+      ->type_name("N")
+      ->check(whole_number(0, std::numeric_limits<int64_t>::max()))
+      ->group("Sampling");
+  number("--temp,--temperature", p.temperature, "0 takes the likeliest token");
+  count("--top-k", p.top_k, 0, "Keep the N likeliest tokens; 0: all");
+  number("--top-p", p.top_p, "Keep tokens of this total probability");
+  number("--min-p", p.min_p, "Drop tokens under this share of the best");
+  number("--typical-p", p.typical_p, "Locally typical sampling; 1: off");
+  count("--repeat-last-n", p.penalty_last_n, -1, "Tokens that penalties look back on; -1: all");
+  number("--repeat-penalty", p.repeat_penalty, "Divide logits of seen tokens; 1: off");
+  number("--frequency-penalty", p.frequency_penalty, "Subtract by count; 0: off");
+  number("--presence-penalty", p.presence_penalty, "Subtract from seen tokens; 0: off");
+  number("--dry-multiplier", p.dry_multiplier, "DRY: strength against repetition; 0: off");
+  number("--dry-base", p.dry_base, "DRY: growth with the length");
+  count("--dry-allowed-length", p.dry_allowed_length, 1, "DRY: longest repetition that is free");
+  count("--dry-penalty-last-n", p.dry_penalty_last_n, -1, "DRY: tokens looked back on; -1: all");
+  texts("--dry-sequence-breaker", options.dry_breakers, "DRY: text that ends a repetition; may be repeated", "TEXT");
+  number("--xtc-probability", p.xtc_probability, "Chance to drop the top tokens; 0: off");
+  number("--xtc-threshold", p.xtc_threshold, "XTC drops tokens over this probability");
+  count("--mirostat", p.mirostat, 0, "Mirostat version 1 or 2; 0: off");
+  number("--mirostat-tau", p.mirostat_tau, "Mirostat: wanted surprise");
+  number("--mirostat-eta", p.mirostat_eta, "Mirostat: learning rate");
+  texts("--logit-bias", options.logit_bias, "Add to a token's logit (-inf forbids it); may be repeated", "ID=X");
 }
 
 namespace {

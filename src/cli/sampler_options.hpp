@@ -1,4 +1,5 @@
 // The sampler's options on the command line.
+// Defaults are those of engine::SamplerParams.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -20,7 +20,7 @@ struct Options {
   std::string model;
   std::optional<std::string> text;
   std::string file;
-  std::vector<int32_t> ids;
+  std::vector<std::string> ids;
   bool json = false;
   bool special = false;
   bool no_bos = false;
@@ -35,8 +35,9 @@ std::string input_text(const Options& options) {
 int tokenize(const Options& options) {
   const gguf::File file(find_model(options.model));
   const tokenizer::Tokenizer tokenizer(model::read_vocab(file));
-  const auto ids =
-      tokenizer.encode(input_text(options), {.parse_special = options.special, .add_special = !options.no_bos});
+  const std::string input = input_text(options);
+  check_utf8(input, "the text");
+  const auto ids = tokenizer.encode(input, {.parse_special = options.special, .add_special = !options.no_bos});
   if (options.json) {
     write_stdout(nlohmann::json{{"ids", ids}}.dump() + "\n");
     return 0;
@@ -75,7 +76,15 @@ std::vector<int32_t> parse_ids(std::string_view text) {
 int detokenize(const Options& options) {
   const gguf::File file(find_model(options.model));
   const tokenizer::Tokenizer tokenizer(model::read_vocab(file));
-  const auto ids = options.ids.empty() ? parse_ids(read_input(options.file.empty() ? "-" : options.file)) : options.ids;
+  std::string input;
+  for (const std::string& id : options.ids) input += id + " ";
+  if (!options.ids.empty() && !options.file.empty()) throw UsageError("give IDS or -f FILE, not both");
+  if (options.ids.empty()) input = read_input(options.file.empty() ? "-" : options.file);
+  const auto ids = parse_ids(input);
+  for (const int32_t id : ids) {
+    if (tokenizer.vocab().contains(id)) continue;
+    throw UsageError(fmt::format("no token {}; the vocabulary has {} tokens", id, tokenizer.vocab().size()));
+  }
   const std::string text = tokenizer.decode(ids, {.show_control = options.special});
   const auto replace = nlohmann::json::error_handler_t::replace;
   write_stdout(options.json ? nlohmann::json{{"text", text}}.dump(-1, ' ', false, replace) + "\n" : text);
@@ -86,20 +95,20 @@ int detokenize(const Options& options) {
 
 std::function<int()> declare_tokenize(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("model", options->model, "A GGUF file, or the name of a model in the cache")->required();
-  app.add_option("text", options->text, "The text (default: stdin)");
-  app.add_option("-f,--file", options->file, "Read the text from a file (-: stdin)");
+  app.add_option("MODEL", options->model, kModelText)->required();
+  app.add_option("TEXT", options->text, "The text; without it, -f or stdin");
+  app.add_option("-f,--file", options->file, "Read the text from a file; -: stdin")->type_name("FILE");
   app.add_flag("--json", options->json, "Print {\"ids\": [...]}");
   app.add_flag("--special", options->special, "Recognize control tokens in the text");
-  app.add_flag("--no-bos", options->no_bos, "Add no BOS and EOS");
+  app.add_flag("--no-bos", options->no_bos, "Do not add the tokens of begin and end");
   return [options] { return tokenize(*options); };
 }
 
 std::function<int()> declare_detokenize(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  app.add_option("model", options->model, "A GGUF file, or the name of a model in the cache")->required();
-  app.add_option("ids", options->ids, "Token ids (default: read from stdin, in any notation)");
-  app.add_option("-f,--file", options->file, "Read the ids from a file (-: stdin)");
+  app.add_option("MODEL", options->model, kModelText)->required();
+  app.add_option("IDS", options->ids, "Token ids; without them, -f or stdin, in any notation");
+  app.add_option("-f,--file", options->file, "Read the ids from a file; -: stdin")->type_name("FILE");
   app.add_flag("--json", options->json, "Print {\"text\": ...}");
   app.add_flag("--special", options->special, "Show control tokens");
   return [options] { return detokenize(*options); };

@@ -1,0 +1,25 @@
+// What the command line says about itself: help pages in short lines, option values checked with plain messages, and
+// the parser's errors put as one sentence. CLI11 does the parsing; its own wording is for programmers.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace minfer::cli {
+
+// Option value checks. The message names what was given and what is expected.
+CLI::Validator whole_number(int64_t least, int64_t most);
+CLI::Validator decimal_number();
+CLI::Validator one_of(std::vector<std::string> words);
+
+// One line an option: names, placeholder, description, default.
+std::shared_ptr<CLI::FormatterBase> help_formatter();
+
+// What is wrong with the arguments, and how to see the right ones.
+std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error);
+
+}  // namespace minfer::cli
