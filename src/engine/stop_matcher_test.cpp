@@ -1,4 +1,5 @@
-// Stop strings in a stream: whole, in pieces of any size, with common beginnings; and the pool of pages.
+// Stop strings in a stream: whole, in pieces of any size, with common beginnings. And the pool of pages, which is too
+// small for a file of its own.
 #include "engine/stop_matcher.hpp"
 
 #include <gmock/gmock.h>

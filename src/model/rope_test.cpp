@@ -1,4 +1,5 @@
-// RoPE frequencies against numbers computed apart (Python, from the papers' formulas and golden/README.md).
+// RoPE frequencies against numbers computed apart, in Python from the formulas of the papers and of
+// tests/golden/README.md.
 #include "model/rope.hpp"
 
 #include <gtest/gtest.h>
