@@ -1,4 +1,5 @@
-// text % value: Python's printf-style formatting, and the layout helpers that str.format shares.
+// text % value: Python's printf-style formatting, and the layout helpers that str.format shares (format_spec.hpp).
+// Widths count code points; a width or precision over the limits of format_spec.hpp is an error. Oracle: CPython 3.11.
 #include <cmath>
 
 #include "chat/jinja/format_spec.hpp"
