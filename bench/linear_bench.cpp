@@ -215,7 +215,7 @@ int run(int argc, char** argv) {
   const std::string isa_wanted = argc > 1 ? argv[1] : "all";
   const std::string type_wanted = argc > 2 ? argv[2] : "all";
   ThreadPool single(1);
-  ThreadPool several(argc > 3 ? std::atoi(argv[3]) : 2);
+  ThreadPool several(argc > 3 ? std::stoi(argv[3]) : 2);
   ThreadPool* pools[] = {&single, &several};
   pin(several);
   const HugeBuffer memory(static_cast<size_t>(kDecodeBytes), "benchmark weights");

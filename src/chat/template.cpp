@@ -1,6 +1,7 @@
 // Template: parse and render, and the one place where the interpreter's failures become Errors. See template.hpp.
 #include "chat/template.hpp"
 
+#include "base/utf8.hpp"
 #include "chat/jinja/interpreter.hpp"
 #include "chat/jinja/parser.hpp"
 
@@ -11,7 +12,9 @@ Template Template::parse(std::string_view source, std::string name) {
     fail(ErrorCode::invalid_input, "chat template {}: {} bytes; the limit is {}", name, source.size(),
          jinja::kMaxTemplateBytes);
   }
-  if (!is_valid_utf8(source)) fail(ErrorCode::invalid_input, "chat template {}: not valid UTF-8", name);
+  if (const size_t at = find_malformed_utf8(source); at != std::string_view::npos) {
+    fail(ErrorCode::invalid_input, "chat template {}: not valid UTF-8 at byte {}", name, at);
+  }
   try {
     auto program = std::make_shared<const jinja::Program>(jinja::Parser(source).parse());
     return Template(std::move(name), std::move(program));

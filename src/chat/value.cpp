@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "base/error.hpp"
+#include "base/utf8.hpp"
 
 namespace minfer::chat {
 namespace {
@@ -151,8 +152,9 @@ Value Value::floating(double value) {
 }
 
 Value Value::string(std::string text) {
-  if (!is_valid_utf8(text)) {
-    fail(ErrorCode::invalid_input, "a text of {} bytes for a chat template is not valid UTF-8", text.size());
+  if (const size_t at = find_malformed_utf8(text); at != std::string_view::npos) {
+    fail(ErrorCode::invalid_input, "a text of {} bytes for a chat template is not valid UTF-8 at byte {}", text.size(),
+         at);
   }
   return trusted_string(std::move(text));
 }
@@ -305,34 +307,6 @@ const Value* Dict::find(std::string_view key) const {
   const Entry* found =
       probe(hash_text(key), [&](const Value& other) { return other.is_string() && other.as_string() == key; });
   return found == nullptr ? nullptr : &found->second;
-}
-
-bool is_valid_utf8(std::string_view text) {
-  size_t at = 0;
-  const size_t size = text.size();
-  const auto byte = [&](size_t index) { return static_cast<unsigned char>(text[index]); };
-  while (at < size) {
-    const unsigned lead = byte(at);
-    if (lead < 0x80) {
-      ++at;
-      continue;
-    }
-    const size_t length = lead >= 0xC2 && lead < 0xE0   ? 2
-                          : lead >= 0xE0 && lead < 0xF0 ? 3
-                          : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                        : 0;
-    if (length == 0 || size - at < length) return false;
-    for (size_t index = 1; index < length; ++index) {
-      if ((byte(at + index) & 0xC0u) != 0x80u) return false;
-    }
-    const unsigned second = byte(at + 1);
-    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) || (lead == 0xF0 && second < 0x90) ||
-        (lead == 0xF4 && second > 0x8F)) {
-      return false;
-    }
-    at += length;
-  }
-  return true;
 }
 
 }  // namespace minfer::chat

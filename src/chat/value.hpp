@@ -130,7 +130,4 @@ class Dict {
 // kMaxJsonBytes, a number beyond 64-bit integers and doubles.
 Value value_from_json(std::string_view text);
 
-// The code points' validity as UTF-8 (no surrogates, no overlong forms).
-bool is_valid_utf8(std::string_view text);
-
 }  // namespace minfer::chat

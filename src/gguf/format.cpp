@@ -7,6 +7,8 @@
 #include <bit>
 #include <limits>
 
+#include "base/utf8.hpp"
+
 namespace minfer::gguf {
 namespace {
 
@@ -30,39 +32,19 @@ constexpr std::array<ValueTypeRow, kValueTypes> kValueTypeRows = {{{"u8", 1},
                                                                    {"i64", 8},
                                                                    {"f64", 8}}};
 
-// Length in bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (Unicode table 3-7).
-size_t utf8_sequence(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const auto continues = [&](size_t i, uint8_t low = 0x80, uint8_t high = 0xBF) {
-    return i < text.size() && byte(i) >= low && byte(i) <= high;
-  };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) return continues(1) ? 2 : 0;
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    // No overlong forms (E0), no surrogates (ED).
-    const bool second = continues(1, lead == 0xE0 ? 0xA0 : 0x80, lead == 0xED ? 0x9F : 0xBF);
-    return second && continues(2) ? 3 : 0;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    const bool second = continues(1, lead == 0xF0 ? 0x90 : 0x80, lead == 0xF4 ? 0x8F : 0xBF);
-    return second && continues(2) && continues(3) ? 4 : 0;
-  }
-  return 0;
-}
-
 // Names are printed in errors and tables, so that they must be text: no control characters, valid UTF-8.
 std::string text_problem(std::string_view text, uint64_t max_bytes) {
   if (text.empty()) return "is empty, expected at least one byte";
   if (text.size() > max_bytes) return fmt::format("has {} bytes, expected at most {}", text.size(), max_bytes);
   for (size_t i = 0; i < text.size();) {
-    const size_t length = utf8_sequence(text.substr(i));
+    const Utf8Step step = utf8_step(text, i);
     const auto byte = static_cast<uint8_t>(text[i]);
-    if (length == 0) return fmt::format("has the byte 0x{:02x} at its index {}, expected valid UTF-8", byte, i);
+    if (step.status != Utf8Status::whole)
+      return fmt::format("has the byte 0x{:02x} at its index {}, expected valid UTF-8", byte, i);
     if (byte < 0x20 || byte == 0x7F) {
       return fmt::format("has the control character 0x{:02x} at its index {}, expected text", byte, i);
     }
-    i += length;
+    i += step.size_bytes;
   }
   return {};
 }

@@ -33,10 +33,6 @@ bool is_float(ValueType type) {
 bool is_string(ValueType type) {
   return type == ValueType::string;
 }
-bool is_bool(ValueType type) {
-  return type == ValueType::boolean;
-}
-
 // The integer of an integer type at `at`; nullopt for a u64 over int64's range.
 std::optional<int64_t> load_integer(ValueType type, const std::byte* at) {
   switch (type) {
@@ -143,7 +139,6 @@ constexpr std::string_view kWantString = "a string";
 constexpr std::string_view kWantStrings = "an array of strings";
 constexpr std::string_view kWantI32s = "an array of integers from -2147483648 to 2147483647";
 constexpr std::string_view kWantF32s = "an array of f32, or of f64 in its range";
-constexpr std::string_view kWantBools = "an array of bools";
 
 }  // namespace
 
@@ -225,19 +220,6 @@ std::optional<std::vector<float>> Metadata::find_f32_array(std::string_view key)
   return numbers;
 }
 
-std::optional<std::vector<bool>> Metadata::find_bool_array(std::string_view key) const {
-  const Value* value = find_array(key, is_bool, kWantBools);
-  if (value == nullptr) return std::nullopt;
-  std::vector<bool> flags(value->count);
-  for (size_t i = 0; i < flags.size(); ++i) flags[i] = value->payload[i] != std::byte{0};
-  return flags;
-}
-
-uint32_t Metadata::require_u32(std::string_view key) const {
-  if (const auto value = find_u32(key)) return *value;
-  fail_missing(key, kWantU32);
-}
-
 int64_t Metadata::require_i64(std::string_view key) const {
   if (const auto value = find_i64(key)) return *value;
   fail_missing(key, kWantI64);
@@ -248,11 +230,6 @@ float Metadata::require_f32(std::string_view key) const {
   fail_missing(key, kWantF32);
 }
 
-bool Metadata::require_bool(std::string_view key) const {
-  if (const auto value = find_bool(key)) return *value;
-  fail_missing(key, kWantBool);
-}
-
 std::string_view Metadata::require_string(std::string_view key) const {
   if (const auto value = find_string(key)) return *value;
   fail_missing(key, kWantString);
@@ -261,16 +238,6 @@ std::string_view Metadata::require_string(std::string_view key) const {
 StringArray Metadata::require_strings(std::string_view key) const {
   if (const auto value = find_strings(key)) return *value;
   fail_missing(key, kWantStrings);
-}
-
-std::vector<int32_t> Metadata::require_i32_array(std::string_view key) const {
-  if (auto value = find_i32_array(key)) return *std::move(value);
-  fail_missing(key, kWantI32s);
-}
-
-std::vector<float> Metadata::require_f32_array(std::string_view key) const {
-  if (auto value = find_f32_array(key)) return *std::move(value);
-  fail_missing(key, kWantF32s);
 }
 
 }  // namespace minfer::gguf

@@ -1,10 +1,10 @@
 // The metadata of a GGUF file: its keys and values as views into the file's bytes, with getters that check. A
 // vocabulary of a quarter million strings is a view too: nothing is allocated for it.
 //
-// Getters come in pairs: find_x returns nullopt for an absent key, require_x throws; both throw for a present key of a
-// wrong type or a value that does not fit, naming file, key, byte offset, what was found and what was expected.
-// Integer getters accept every integer type when the value fits. Strings may hold any bytes.
-// Views are valid while the bytes are (the File that made them); thread-safe for reading.
+// Getters: find_x returns nullopt for an absent key, require_x (for the kinds that the product needs it for) throws;
+// both throw for a present key of a wrong type or a value that does not fit, naming file, key, byte offset, what was
+// found and what was expected. Integer getters accept every integer type when the value fits. Strings may hold any
+// bytes. Views are valid while the bytes are (the File that made them); thread-safe for reading.
 #pragma once
 
 #include <cstddef>
@@ -91,16 +91,11 @@ class Metadata {
   // Copies; elements of any integer type that fit in 32 bits.
   std::optional<std::vector<int32_t>> find_i32_array(std::string_view key) const;
   std::optional<std::vector<float>> find_f32_array(std::string_view key) const;  // f32 or f64 elements
-  std::optional<std::vector<bool>> find_bool_array(std::string_view key) const;
 
-  uint32_t require_u32(std::string_view key) const;
   int64_t require_i64(std::string_view key) const;
   float require_f32(std::string_view key) const;
-  bool require_bool(std::string_view key) const;
   std::string_view require_string(std::string_view key) const;
   StringArray require_strings(std::string_view key) const;
-  std::vector<int32_t> require_i32_array(std::string_view key) const;
-  std::vector<float> require_f32_array(std::string_view key) const;
 
  private:
   [[noreturn]] void fail_missing(std::string_view key, std::string_view expected) const;

@@ -1,4 +1,5 @@
-// The typed getters over every value type: what they return, what they refuse and how they say it.
+// The typed getters over every value type: what they return, what they refuse and how they say it. One file of raw
+// bytes holds a key of each type, so that each getter meets each type; byte offsets in messages are counted by hand.
 #include "gguf/metadata.hpp"
 
 #include <gmock/gmock.h>
@@ -69,9 +70,9 @@ TEST_F(MetadataTest, ListsEntriesInOrder) {
 }
 
 TEST_F(MetadataTest, IntegersOfEveryWidth) {
-  EXPECT_EQ(metadata_.require_u32("u8"), 200u);
-  EXPECT_EQ(metadata_.require_u32("u16"), 60000u);
-  EXPECT_EQ(metadata_.require_u32("u32"), 4000000000u);
+  EXPECT_EQ(metadata_.find_u32("u8"), 200u);
+  EXPECT_EQ(metadata_.find_u32("u16"), 60000u);
+  EXPECT_EQ(metadata_.find_u32("u32"), 4000000000u);
   EXPECT_EQ(metadata_.require_i64("u32"), 4000000000);
   EXPECT_EQ(metadata_.require_i64("i8"), -5);
   EXPECT_EQ(metadata_.require_i64("i16"), -300);
@@ -96,7 +97,7 @@ TEST_F(MetadataTest, FloatsBoolsAndStrings) {
   EXPECT_EQ(metadata_.require_f32("f64"), 0.1f);
   EXPECT_THAT(error_of([&] { metadata_.find_f32("huge"); }), HasSubstr("is 1e+300, expected an f32, or an f64"));
   EXPECT_THAT(error_of([&] { metadata_.find_f32("u8"); }), HasSubstr("has the type u8, expected an f32"));
-  EXPECT_TRUE(metadata_.require_bool("yes"));
+  EXPECT_EQ(metadata_.find_bool("yes"), true);
   EXPECT_THAT(error_of([&] { metadata_.find_bool("u8"); }), HasSubstr("has the type u8, expected a bool"));
   EXPECT_EQ(metadata_.require_string("text"), std::string_view("a\0\xFF", 3));
   EXPECT_THAT(error_of([&] { metadata_.find_string("f32"); }), HasSubstr("has the type f32, expected a string"));
@@ -108,9 +109,8 @@ TEST_F(MetadataTest, Arrays) {
   EXPECT_THAT(std::vector<std::string_view>(words.begin(), words.end()), ElementsAre("one", "", "three"));
   EXPECT_EQ(metadata_.require_strings("none").size(), 0u);
   EXPECT_TRUE(metadata_.require_strings("none").begin() == metadata_.require_strings("none").end());
-  EXPECT_THAT(metadata_.require_i32_array("shorts"), ElementsAre(-1, 7));
-  EXPECT_THAT(metadata_.require_f32_array("scores"), ElementsAre(0.25f, -2.0f));
-  EXPECT_THAT(*metadata_.find_bool_array("flags"), ElementsAre(true, false, true));
+  EXPECT_THAT(metadata_.find_i32_array("shorts").value(), ElementsAre(-1, 7));
+  EXPECT_THAT(metadata_.find_f32_array("scores").value(), ElementsAre(0.25f, -2.0f));
   EXPECT_EQ(metadata_.find_strings("absent"), std::nullopt);
 }
 
@@ -122,23 +122,19 @@ TEST_F(MetadataTest, ArraysOfAnotherType) {
               HasSubstr("array of 2 f32, expected an array of int"));
   EXPECT_THAT(error_of([&] { metadata_.find_i32_array("flags"); }), HasSubstr("array of 3 bool"));
   EXPECT_THAT(error_of([&] { metadata_.find_f32_array("shorts"); }), HasSubstr("expected an array of f32"));
-  EXPECT_THAT(error_of([&] { metadata_.find_bool_array("nested"); }),
-              HasSubstr("array of 1 array, expected an array of b"));
+  EXPECT_THAT(error_of([&] { metadata_.find_strings("nested"); }),
+              HasSubstr("array of 1 array, expected an array of s"));
   EXPECT_THAT(error_of([&] { metadata_.find_i32_array("wide"); }), HasSubstr("holds 2147483648 at index 1, expected"));
 }
 
 TEST_F(MetadataTest, MissingKeysAreNamed) {
   EXPECT_EQ(
-      error_of([&] { metadata_.require_u32("llama.block_count"); }),
-      "invalid_input: all.gguf: the metadata has no key 'llama.block_count', expected an integer from 0 to 4294967295");
-  EXPECT_THAT(error_of([&] { metadata_.require_i64("x"); }), HasSubstr("no key 'x', expected an integer of"));
+      error_of([&] { metadata_.require_i64("llama.block_count"); }),
+      "invalid_input: all.gguf: the metadata has no key 'llama.block_count', expected an integer of at most 63 bits "
+      "and a sign");
   EXPECT_THAT(error_of([&] { metadata_.require_f32("x"); }), HasSubstr("no key 'x', expected an f32"));
-  EXPECT_THAT(error_of([&] { metadata_.require_bool("x"); }), HasSubstr("no key 'x', expected a bool"));
   EXPECT_THAT(error_of([&] { metadata_.require_string("x"); }), HasSubstr("no key 'x', expected a string"));
   EXPECT_THAT(error_of([&] { metadata_.require_strings("x"); }), HasSubstr("no key 'x', expected an array of strings"));
-  EXPECT_THAT(error_of([&] { metadata_.require_i32_array("x"); }),
-              HasSubstr("no key 'x', expected an array of integers"));
-  EXPECT_THAT(error_of([&] { metadata_.require_f32_array("x"); }), HasSubstr("no key 'x', expected an array of f32"));
 }
 
 TEST(Metadata, IntegersAtTheEdges) {

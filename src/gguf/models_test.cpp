@@ -109,12 +109,12 @@ TEST_P(Models, HasTheKnownValues) {
   const Metadata& metadata = file.metadata();
   EXPECT_EQ(file.version(), 3u);
   EXPECT_EQ(metadata.require_string("general.architecture"), model().architecture);
-  EXPECT_EQ(metadata.require_u32(model().architecture + ".block_count"), model().blocks);
+  EXPECT_EQ(metadata.find_u32(model().architecture + ".block_count"), model().blocks);
   EXPECT_EQ(metadata.values().size(), model().keys);
   const StringArray tokens = metadata.require_strings("tokenizer.ggml.tokens");
   EXPECT_EQ(tokens.size(), model().vocabulary);
   EXPECT_EQ(static_cast<size_t>(std::distance(tokens.begin(), tokens.end())), model().vocabulary);
-  EXPECT_EQ(metadata.require_i32_array("tokenizer.ggml.token_type").size(), model().vocabulary);
+  EXPECT_EQ(metadata.find_i32_array("tokenizer.ggml.token_type").value().size(), model().vocabulary);
   const auto merges = metadata.find_strings("tokenizer.ggml.merges");
   EXPECT_EQ(merges ? merges->size() : 0, model().merges);
   ASSERT_EQ(file.tensors().size(), model().tensors);

@@ -51,7 +51,6 @@ void read_all(const File& file) {
     });
     attempt([&] { sum += metadata.find_i32_array(value.key)->size(); });
     attempt([&] { sum += metadata.find_f32_array(value.key)->size(); });
-    attempt([&] { sum += metadata.find_bool_array(value.key)->size(); });
   }
   for (const auto& tensor : file.tensors()) sum += checksum(tensor.data, tensor.bytes);
   checksum_sink = sum;

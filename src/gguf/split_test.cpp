@@ -1,4 +1,6 @@
-// Split sets on disk: opened by part 1 as one file, and every way in which a set can be wrong.
+// Split sets on disk: opened by part 1 as one file, and every way in which a set can be wrong. The parts are written by
+// Writer with the keys split.no, split.count and split.tensors.count; part names follow the pattern
+// NAME-00001-of-00003.gguf.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

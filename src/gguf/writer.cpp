@@ -140,14 +140,6 @@ void Writer::add_strings(std::string_view key, std::span<const std::string> valu
   add_array_entry(key, ValueType::string, values.size(), std::as_bytes(std::span(payload)));
 }
 
-void Writer::add_value(const Value& value) {
-  if (value.type == ValueType::array) {
-    add_array_entry(value.key, value.element_type, value.count, value.payload);
-  } else {
-    add_entry(value.key, value.type, value.payload);
-  }
-}
-
 void Writer::add_tensor(std::string_view name, tensor::DType dtype, std::span<const int64_t> shape, Producer producer) {
   if (const std::string problem = tensor_name_problem(name); !problem.empty()) {
     fail(ErrorCode::invalid_input, "{}: a tensor name {}", path_, problem);

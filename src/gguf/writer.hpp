@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "gguf/format.hpp"
-#include "gguf/metadata.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::gguf {
@@ -75,8 +74,6 @@ class Writer {
   }
   void add_string(std::string_view key, std::string_view value);
   void add_strings(std::string_view key, std::span<const std::string> values);
-  // A copy of an entry that was read, of any type.
-  void add_value(const Value& value);
 
   // Declares a tensor; shape[0] is the fastest dimension. The producer is called once, by finish().
   void add_tensor(std::string_view name, tensor::DType dtype, std::span<const int64_t> shape, Producer producer);

@@ -1,4 +1,6 @@
-// Round trips through the writer and the reader, and what the writer refuses.
+// Round trips through the writer and the reader (every value type, tensors under several alignments), and what the
+// writer refuses. A file that could not be finished leaves nothing behind: each such test counts the entries of its
+// folder.
 #include "gguf/writer.hpp"
 
 #include <gmock/gmock.h>
@@ -55,23 +57,24 @@ TEST(Writer, RoundTripOfEveryType) {
   const Metadata& m = file.metadata();
   EXPECT_EQ(file.version(), 3u);
   EXPECT_EQ(m.values().size(), 16u);
-  EXPECT_EQ(m.require_u32("u8"), 255u);
+  EXPECT_EQ(m.find_u32("u8"), 255u);
   EXPECT_EQ(m.require_i64("i8"), -128);
-  EXPECT_EQ(m.require_u32("u16"), 65535u);
+  EXPECT_EQ(m.find_u32("u16"), 65535u);
   EXPECT_EQ(m.require_i64("i16"), -32768);
-  EXPECT_EQ(m.require_u32("u32"), 4294967295u);
+  EXPECT_EQ(m.find_u32("u32"), 4294967295u);
   EXPECT_EQ(m.require_i64("i32"), std::numeric_limits<int32_t>::min());
   EXPECT_EQ(m.require_i64("u64"), int64_t{1} << 62);
   EXPECT_EQ(m.require_i64("i64"), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(m.require_f32("f32"), 0.1f);
   EXPECT_EQ(m.require_f32("f64"), 0.25f);
-  EXPECT_TRUE(m.require_bool("yes"));
+  EXPECT_TRUE(m.find_bool("yes").value());
   EXPECT_EQ(m.require_string("text"), "gr\xC3\xBC\xC3\x9F");
   const StringArray words = m.require_strings("words");
   EXPECT_THAT(std::vector<std::string>(words.begin(), words.end()), ElementsAre("a", "", std::string("x\0y", 3)));
-  EXPECT_THAT(m.require_i32_array("numbers"), ElementsAre(1, -2, 3));
-  EXPECT_THAT(m.require_f32_array("scores"), ElementsAre(0.5f, -8.0f));
-  EXPECT_THAT(*m.find_bool_array("flags"), ElementsAre(true, false, true));
+  EXPECT_THAT(m.find_i32_array("numbers").value(), ElementsAre(1, -2, 3));
+  EXPECT_THAT(m.find_f32_array("scores").value(), ElementsAre(0.5f, -8.0f));
+  EXPECT_EQ(describe_type(*m.find("flags")), "array of 3 bool");
+  EXPECT_THAT(m.find("flags")->payload, ElementsAre(std::byte{1}, std::byte{0}, std::byte{1}));
 }
 
 TEST(Writer, RoundTripOfTensors) {
@@ -112,23 +115,6 @@ TEST(Writer, RoundTripOfTensors) {
     EXPECT_EQ(std::filesystem::file_size(path) % alignment, 0u);
   }
   EXPECT_EQ(folder.entries(), 1u);
-}
-
-TEST(Writer, CopiesAnyEntryThatWasRead) {
-  const Folder folder("copy");
-  test::Bytes bytes;
-  bytes.header(0, 3).key("text", ValueType::string).string("s").key("n", ValueType::i16).number<int16_t>(-4);
-  bytes.key("nested", ValueType::array).type(ValueType::array).u64(2);
-  bytes.type(ValueType::u8).u64(1).raw("z").type(ValueType::string).u64(1).string("q");
-  const File source = test::open_bytes(bytes.data());
-  Writer writer(folder.file("copy.gguf"));
-  for (const Value& value : source.metadata().values()) writer.add_value(value);
-  writer.finish();
-  // The default alignment and no tensors: the same bytes, then padding.
-  std::vector<std::byte> written = test::read_bytes(folder.file("copy.gguf"));
-  EXPECT_EQ(written.size() % 32, 0u);
-  written.resize(bytes.size());
-  EXPECT_EQ(written, bytes.data());
 }
 
 TEST(Writer, RefusesBadNamesShapesAndAlignments) {

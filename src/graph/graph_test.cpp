@@ -1,4 +1,6 @@
-// Op rules, passes and exporters on a small decoder made by hand: what each pattern leaves and what it removes.
+// Op rules, passes and exporters on a small decoder made by hand: what each pattern leaves and what it removes. One
+// layer, no device: a table of what a device offers stands in for it, so that each pass is seen with and without its
+// fused op.
 #include <gtest/gtest.h>
 
 #include <map>

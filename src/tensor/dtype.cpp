@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cctype>
 #include <limits>
 
 #include "base/error.hpp"
@@ -82,14 +81,6 @@ constexpr std::array<int8_t, kIdCount> kRowOfId = [] {
   return rows;
 }();
 
-char lower(char c) {
-  return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-}
-
-bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
-}
-
 }  // namespace
 
 const DTypeInfo& dtype_info(DType dtype) {
@@ -101,12 +92,6 @@ const DTypeInfo& dtype_info(DType dtype) {
 std::optional<DType> dtype_from_id(uint32_t id) {
   if (id >= kIdCount || kRowOfId[id] == kNoRow) return std::nullopt;
   return static_cast<DType>(id);
-}
-
-std::optional<DType> dtype_from_name(std::string_view name) {
-  const auto row = std::ranges::find_if(kTypes, [&](const DTypeInfo& i) { return equal_ignoring_case(i.name, name); });
-  if (row == kTypes.end()) return std::nullopt;
-  return row->dtype;
 }
 
 int64_t row_bytes(DType dtype, int64_t elements) {

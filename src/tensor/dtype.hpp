@@ -66,7 +66,6 @@ const DTypeInfo& dtype_info(DType dtype);
 // The row with a GGUF type id; nullopt for an id that the format does not name (removed ids included).
 std::optional<DType> dtype_from_id(uint32_t id);
 // The row with a name, letter case ignored ("q4_k", "Q4_K"); nullopt if there is none.
-std::optional<DType> dtype_from_name(std::string_view name);
 
 // Bytes of a row of `elements`; elements must be a multiple of the block size and the result fit (checked: internal).
 int64_t row_bytes(DType dtype, int64_t elements);

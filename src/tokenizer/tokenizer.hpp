@@ -46,7 +46,6 @@ class Tokenizer {
 
   const Vocab& vocab() const { return vocab_; }
   bool adds_bos() const { return add_bos_; }
-  bool adds_eos() const { return add_eos_; }
   // A space is put before each piece of text that begins the text or follows a special token.
   bool adds_space_prefix() const { return add_space_prefix_; }
 

@@ -5,14 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
 #include <functional>
 #include <limits>
 
 #include "base/error.hpp"
 #include "tokenizer/normalize.hpp"
 #include "tokenizer/stream_decoder.hpp"
-#include "tokenizer/utf8.hpp"
+#include "tokenizer/vocab_test_support.hpp"
 
 namespace minfer::tokenizer {
 namespace {
@@ -21,63 +20,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A vocabulary whose texts live in the fixture.
-struct Words {
-  std::deque<std::string> texts;
-  VocabData data;
-
-  TokenId add(std::string text, TokenType type = TokenType::normal, float score = 0.0F) {
-    data.tokens.push_back(texts.emplace_back(std::move(text)));
-    data.types.push_back(static_cast<int32_t>(type));
-    data.scores.push_back(score);
-    return static_cast<TokenId>(data.tokens.size()) - 1;
-  }
-  void merge(std::string text) { data.merges.push_back(texts.emplace_back(std::move(text))); }
-};
-
-// 256 byte tokens (id = byte), then "he" 256, "ll" 257, "hell" 258, "hello" 259, "Ġw" 260, user "<u>" 261, control
-// "<|im_end|>" 262, control "<|im_end|>x" 263.
-Words byte_words(std::string pre = "gpt-2") {
-  Words words;
-  words.data.model = "gpt2";
-  words.data.pre = std::move(pre);
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    std::string text;
-    append_utf8(text, byte_level_character(static_cast<uint8_t>(byte)));
-    words.add(text);
-  }
-  for (const char* text : {"he", "ll", "hell", "hello", "\xC4\xA0w"}) words.add(text);
-  words.add("<u>", TokenType::user_defined);
-  words.add("<|im_end|>", TokenType::control);
-  words.add("<|im_end|>x", TokenType::control);
-  for (const char* text : {"h e", "l l", "he ll", "hell o", "\xC4\xA0 w"}) words.merge(text);
-  return words;
-}
-
-// "<unk>" 0, "<s>" 1, "</s>" 2, byte tokens 3..258, then "▁" 259, "a" 260, "b" 261, "▁a" 262, "ab" 263, "▁ab" 264, "aa"
-// 265, user "  " 266, user "<u>" 267.
-Words sentence_words() {
-  Words words;
-  words.data.model = "llama";
-  words.add("<unk>", TokenType::unknown);
-  words.add("<s>", TokenType::control);
-  words.add("</s>", TokenType::control);
-  for (int byte = 0; byte < 256; ++byte) words.add(fmt::format("<0x{:02X}>", byte), TokenType::byte);
-  const std::string mark(kSpaceMark);
-  words.add(mark, TokenType::normal, -10);
-  words.add("a", TokenType::normal, -11);
-  words.add("b", TokenType::normal, -12);
-  words.add(mark + "a", TokenType::normal, -2);
-  words.add("ab", TokenType::normal, -1);
-  words.add(mark + "ab", TokenType::normal, -3);
-  words.add("aa", TokenType::normal, -4);
-  words.add("  ", TokenType::user_defined, -1000);
-  words.add("<u>", TokenType::user_defined);
-  words.data.bos = 1;
-  words.data.eos = 2;
-  words.data.unk = 0;
-  return words;
-}
+using test::byte_words;
+using test::sentence_words;
+using test::Words;
 
 std::string error_of(const std::function<void(Words&)>& change, Words words = byte_words()) {
   change(words);
@@ -120,8 +65,8 @@ TEST(Vocab, KnowsEndTokens) {
   EXPECT_TRUE(vocab.is_end_of_generation(262));
   EXPECT_FALSE(vocab.is_end_of_generation(263));
   EXPECT_FALSE(vocab.is_end_of_generation(-1));
-  EXPECT_TRUE(vocab.is_control(262));
-  EXPECT_FALSE(vocab.is_control(261));
+  EXPECT_EQ(vocab.type(262), TokenType::control);
+  EXPECT_NE(vocab.type(261), TokenType::control);
   EXPECT_EQ(vocab.find("hello"), 259);
   EXPECT_EQ(vocab.find("nothing"), -1);
 }

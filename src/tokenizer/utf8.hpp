@@ -1,32 +1,14 @@
-// UTF-8 reading and the byte-level alphabet. A step classifies the bytes at one position as a whole character, as a
-// prefix that later bytes may complete, or as a malformed part; it follows the Unicode standard's table of well-formed
-// sequences (no surrogates, no overlong forms, nothing above U+10FFFF), and a malformed part is the longest prefix that
-// no continuation can save, which is what one U+FFFD replaces. The byte-level alphabet is GPT-2's: every byte has a
-// printable character, so that vocabularies and merges are text. Pure functions; any thread.
+// The byte-level alphabet of GPT-2: every byte has a printable character, so that vocabularies and merges are text.
+// Pure functions; any thread. UTF-8 itself is in base/utf8.hpp.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
+
+#include "base/utf8.hpp"
 
 namespace minfer::tokenizer {
 
-enum class Utf8Status { whole, incomplete, malformed };
-
-struct Utf8Step {
-  Utf8Status status;
-  size_t size_bytes;   // bytes of the character, the prefix or the malformed part; at least 1
-  char32_t character;  // valid only where status is whole
-};
-
-// Classifies the bytes at `offset`, which must be less than text.size().
-Utf8Step utf8_step(std::string_view text, size_t offset);
-
-// Offset of the first byte that belongs to no whole character, or npos where all of `text` is well-formed.
-size_t find_malformed_utf8(std::string_view text);
-
-void append_utf8(std::string& out, char32_t character);
+using minfer::find_malformed_utf8;  // the rooms above ask whether a text can be encoded by this name
 
 // The character that stands for `byte` in a byte-level vocabulary; always under U+0144.
 char32_t byte_level_character(uint8_t byte);

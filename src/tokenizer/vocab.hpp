@@ -63,7 +63,6 @@ class Vocab {
   // The id whose stored text is `text`, or -1.
   TokenId find(std::string_view text) const { return index_.find(texts_, text); }
 
-  bool is_control(TokenId id) const { return contains(id) && type(id) == TokenType::control; }
   // True for EOS, EOT, EOM and the tokens that published models end a turn or a text with.
   bool is_end_of_generation(TokenId id) const;
   std::optional<TokenId> bos() const { return bos_; }

@@ -59,7 +59,7 @@ def _leading_comment_lines(path: str, text: str) -> int:
 def header_comment(tree: Tree) -> Iterator[Finding]:
     """A source starts with a comment that says what it is: 2 to 25 lines; build files and shell scripts, 1 or more."""
     sources = set(tree.cpp() + tree.python())
-    scripts = {p for p in tree.paths if p.startswith("scripts/")} | set(tree.cmake())
+    scripts = {p for p in tree.paths if p.startswith("scripts/") and not is_data(p)} | set(tree.cmake())
     for path in sorted(sources | scripts):
         lines = _leading_comment_lines(path, tree.text(path))
         has_header = path.endswith(".cpp") and path[:-4] + ".hpp" in tree.paths

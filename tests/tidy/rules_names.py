@@ -22,26 +22,36 @@ def _product_files(tree: Tree) -> list[str]:
     return [p for p in tree.cpp() if p.startswith("src/") and not is_test(p)]
 
 
+def _callers(tree: Tree) -> list[str]:
+    """The product, and the fuzz targets: what only they call is their way in (a reader of bytes in memory)."""
+    return _product_files(tree) + [p for p in tree.cpp() if p.endswith("_fuzz.cpp")]
+
+
 def unused_names(tree: Tree) -> dict[str, tuple[str, int]]:
     """name -> (file, line) of each function of src/ that is named nowhere but where it is defined and declared."""
     mentions: dict[str, int] = {}
     heads: dict[str, int] = {}
     defined: dict[str, tuple[str, int]] = {}
+    own_names: set[str] = set()  # declared here at least once without `override`
+    for path in _callers(tree):
+        for match in _IDENTIFIER.finditer(cpp.strip_comments(tree.text(path))):
+            mentions[match.group()] = mentions.get(match.group(), 0) + 1
     for path in _product_files(tree):
         text = tree.text(path)
         code = cpp.strip_comments(text)
-        for match in _IDENTIFIER.finditer(code):
-            mentions[match.group()] = mentions.get(match.group(), 0) + 1
         for function in cpp.functions(text):
             name = function.name
+            if re.search(r"\boverride\b", re.split("[{;]", code[function.head:function.end])[0]) is None:
+                own_names.add(name)
             # A mention inside the function's own body (recursion) is not a use.
             own = len(re.findall(rf"\b{re.escape(name)}\b", code[function.head:function.end])) if name != "operator" else 0
             heads[name] = heads.get(name, 0) + own
             if function.is_definition:
                 defined.setdefault(name, (path, line_of(text, function.head)))
-    # Constructors (UpperCamel), destructors and operators are used without being named; main is called by the system.
+    # Constructors (UpperCamel), destructors and operators are used without being named; main is called by the system, and
+    # what only overrides, by the library whose handler it is.
     return {name: place for name, place in defined.items()
-            if re.match(r"[a-z]", name) and name not in ("main", "operator")
+            if re.match(r"[a-z]", name) and name not in ("main", "operator") and name in own_names
             and mentions.get(name, 0) <= heads[name] and not _is_protocol(name)}
 
 

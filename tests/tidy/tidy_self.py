@@ -45,8 +45,8 @@ BAD = {
         ("src/base/answer_test.cpp", "+" + "int filler;\n" * 600, "at most 600"),
     ],
     "header_comment": [
-        (USER, "#include <vector>\n", "at least 2"),
-        (USER, "// One.\nint x;\n", "at least 2"),
+        (USER, "#include <vector>\n", "at least 1"),
+        (USER, "// One.\n" + "int x;\n" * 150, "at least 2"),
         (USER, "// Line.\n" * 26, "at most 25"),
         ("scripts/go", "#!/bin/sh\necho\n", "at least 1"),
         ("src/CMakeLists.txt", "add_subdirectory(base)\n", "at least 1"),
@@ -101,6 +101,8 @@ BAD = {
         (USER, COMMENT, "answer has no caller"),
         (USER, "+int again(int x) { return again(x - 1); }\n", "again has no caller"),
         (USER, "+struct S { int alone() const { return 1; } };\n", "alone has no caller"),
+        (USER, "+struct B { virtual int alone() { return 0; } };\nstruct S : B { int alone() override { return 1; } };\n",
+         "alone has no caller"),
         ("tests/tidy/unused_allow.txt", "1\nanswer\n", "take it off"),
         ("tests/tidy/unused_allow.txt", "2\n", "only shrinks"),
     ],
@@ -156,6 +158,12 @@ class RulesTest(unittest.TestCase):
         files = dict(GOOD)
         files[USER] = COMMENT
         files["tests/tidy/unused_allow.txt"] = "# Reason.\n1\nanswer\n"
+        self.assertEqual(self.findings(tidy.rules_names.unused_functions, files), [])
+
+    def test_what_a_library_or_a_fuzzer_calls_is_used(self):
+        files = dict(GOOD)
+        files[USER] += "struct S : Handler { bool null() override { return true; } };\nint entry() { return 1; }\n"
+        files["src/base/answer_fuzz.cpp"] = COMMENT + "int run() { return entry(); }\n"
         self.assertEqual(self.findings(tidy.rules_names.unused_functions, files), [])
 
     def test_layers_and_rooms_that_may_be_included(self):

@@ -1,4 +1,7 @@
-// str.format: replacement fields in braces with the format specifications of Python's str, int and float.
+// str.format: replacement fields in braces with the format specifications of Python's str, int and float. Apart from
+// percent_format.cpp, whose specifications are another language; what both lay out alike is in format_spec.hpp. Widths
+// count code points. A float format with a precision but no type is refused (Python has a rule of its own for it).
+// Oracle: CPython 3.11, and the sandbox of jinja2 for what a field may reach.
 #include <cmath>
 
 #include "chat/jinja/format_spec.hpp"

@@ -1,4 +1,6 @@
-// Expressions: evaluation, lookups of attributes and items, calls. See interpreter.hpp.
+// Expressions: evaluation, lookups of attributes and items, calls, iteration. The half of Interpreter that makes
+// values; interpreter.cpp is the half that runs statements and counts limits. Each evaluated node costs a step and a
+// level of depth, constants and names excepted: they cannot nest. See interpreter.hpp.
 #include <algorithm>
 
 #include "chat/jinja/interpreter.hpp"

@@ -1,4 +1,6 @@
-// Filters on numbers: int and float parse text as Python's constructors do. See filters.hpp.
+// Filters on numbers: int and float parse text as Python's constructors do (underscores between digits, base prefixes,
+// blanks around), abs and round follow Python's rounding. Integers have 64 bits: what Python would answer with a longer
+// one is the filter's default or an error, never a wrapped number. See filters.hpp.
 #include <charconv>
 #include <cmath>
 
@@ -140,7 +142,7 @@ Value filter_round(Interpreter& in, const Value& input, const Arguments& argumen
     }
     const double scale = std::pow(10.0, static_cast<double>(-precision));
     const double rounded = std::nearbyint(value / scale) * scale;
-    if (input.is_int()) return Value::integer(static_cast<int64_t>(rounded));
+    if (input.is_int()) return Value::integer(*truncate(rounded));  // 9.2e18 to the ten would not fit
     return Value::floating(rounded);
   }
   const Value scale = binary(in, Op::power, Value::integer(10), Value::integer(precision));

@@ -1,4 +1,6 @@
-// Filters on sequences. map, select and their kin are lazy, as in jinja2: they give an iterator that can be read once.
+// Filters on sequences. map, select and their kin are lazy, as in jinja2: they give an iterator that can be read once,
+// and faults of an element appear where it is read. An iterator carries the depth of what it was made of, so that
+// chains of lazy filters count against the nesting limit. See filters.hpp.
 #include <algorithm>
 
 #include "chat/jinja/arguments.hpp"

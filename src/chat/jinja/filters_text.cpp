@@ -1,4 +1,6 @@
-// Filters on text. Like jinja2's, most take any value's text form. See filters.hpp.
+// Filters on text. Like jinja2's, most take any value's text form, and markup stays markup. Lengths and widths are in
+// code points. What a filter makes is charged to the limit on text: before it is built where it can be much longer than
+// the input, else by make_string. See filters.hpp.
 #include "chat/jinja/arguments.hpp"
 #include "chat/jinja/filters.hpp"
 #include "chat/jinja/present.hpp"

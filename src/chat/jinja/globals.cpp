@@ -1,4 +1,7 @@
-// The global functions of templates. Oracle: jinja2's defaults and those that transformers adds.
+// The global functions of templates, in one table by name. Oracle: jinja2's defaults (range with its sandbox's limit of
+// 100000 items, dict, namespace, cycler, joiner; not lipsum) and those that transformers adds (raise_exception,
+// strftime_now). The time comes from RenderOptions::clock, the local clock where there is none. See objects.hpp for
+// GlobalFunction.
 #include <ctime>
 
 #include "chat/jinja/arguments.hpp"

@@ -1,4 +1,7 @@
-// Expressions of the template grammar, lowest precedence first. See parser.hpp.
+// Expressions of the template grammar, lowest precedence first: one function a level, recursive descent. The other half
+// of Parser; statements are in parser.cpp. Recursion is limited by Parser::Nested and trees by depth, so that neither
+// parsing nor evaluation can exhaust the stack. Oracle: jinja2's parser.py, its quirks of precedence included. See
+// parser.hpp.
 #include <algorithm>
 
 #include "chat/jinja/failure.hpp"

@@ -1,6 +1,8 @@
-// text % value: Python's printf-style formatting, and the layout helpers that str.format shares.
+// text % value: Python's printf-style formatting, and the layout helpers that str.format shares (format_spec.hpp).
+// Widths count code points; a width or precision over the limits of format_spec.hpp is an error. Oracle: CPython 3.11.
 #include <cmath>
 
+#include "base/utf8.hpp"
 #include "chat/jinja/format_spec.hpp"
 #include "chat/jinja/operators.hpp"
 #include "chat/jinja/present.hpp"
@@ -200,7 +202,7 @@ class PercentFormatter {
       text = value.as_string();
     } else if (value.is_int() && value.as_int() >= 0 && value.as_int() <= 0x10FFFF &&
                (value.as_int() < 0xD800 || value.as_int() > 0xDFFF)) {
-      append_code_point(text, static_cast<char32_t>(value.as_int()));
+      append_utf8(text, static_cast<char32_t>(value.as_int()));
     } else {
       raise("%c requires int or char");
     }

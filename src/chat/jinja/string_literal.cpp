@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.hpp"
 #include "chat/jinja/failure.hpp"
 #include "chat/jinja/text.hpp"
 
@@ -58,7 +59,7 @@ class Unescaper {
     for (int count = 0; count < 3 && at_ < body_.size() && body_[at_] >= '0' && body_[at_] <= '7'; ++count, ++at_) {
       code = code * 8 + static_cast<char32_t>(body_[at_] - '0');
     }
-    append_code_point(out_, code);
+    append_utf8(out_, code);
   }
 
   void hex(size_t digits) {
@@ -71,7 +72,7 @@ class Unescaper {
     if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
       syntax_error(line_, "the escape of U+{:04X} in a string is no character", static_cast<uint32_t>(code));
     }
-    append_code_point(out_, code);
+    append_utf8(out_, code);
   }
 
   void named() {
@@ -83,7 +84,7 @@ class Unescaper {
     UErrorCode status = U_ZERO_ERROR;
     const UChar32 code = u_charFromName(U_EXTENDED_CHAR_NAME, name.c_str(), &status);
     if (U_FAILURE(status)) syntax_error(line_, "unknown Unicode character name {}", quote(name));
-    append_code_point(out_, static_cast<char32_t>(code));
+    append_utf8(out_, static_cast<char32_t>(code));
     at_ = close + 1;
   }
 
@@ -92,7 +93,7 @@ class Unescaper {
     out_.push_back('\\');
     const char32_t code = next_code_point(body_, at_);
     if (code < 0x80) {
-      append_code_point(out_, code);
+      append_utf8(out_, code);
     } else if (code < 0x100) {
       out_ += fmt::format("x{:02x}", static_cast<uint32_t>(code));
     } else if (code < 0x10000) {

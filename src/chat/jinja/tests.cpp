@@ -1,4 +1,5 @@
-// The tests: what may follow `is`. Oracle: jinja2's tests.py.
+// The tests: what may follow `is`, in one table by name, operators and their aliases included. Each takes the value on
+// the left and the arguments in parentheses and returns whether it holds. Oracle: jinja2's tests.py.
 #include <unicode/uchar.h>
 
 #include "chat/jinja/arguments.hpp"

@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "base/utf8.hpp"
+
 namespace minfer::chat::jinja {
 namespace {
 
@@ -88,36 +90,9 @@ void append_escaped(std::string& out, char32_t code) {
 }  // namespace
 
 char32_t next_code_point(std::string_view text, size_t& at) {
-  const auto byte = [&](size_t index) { return static_cast<char32_t>(static_cast<unsigned char>(text[index])); };
-  const char32_t lead = byte(at);
-  if (lead < 0x80) {
-    ++at;
-    return lead;
-  }
-  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  char32_t code = lead & (0x7Fu >> length);
-  for (size_t index = 1; index < length; ++index) code = (code << 6) | (byte(at + index) & 0x3Fu);
-  at += length;
-  return code;
-}
-
-void append_code_point(std::string& out, char32_t code) {
-  const auto put = [&](char32_t byte) { out.push_back(static_cast<char>(byte)); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0 | (code >> 6));
-    put(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    put(0xE0 | (code >> 12));
-    put(0x80 | ((code >> 6) & 0x3F));
-    put(0x80 | (code & 0x3F));
-  } else {
-    put(0xF0 | (code >> 18));
-    put(0x80 | ((code >> 12) & 0x3F));
-    put(0x80 | ((code >> 6) & 0x3F));
-    put(0x80 | (code & 0x3F));
-  }
+  const Utf8Step step = utf8_step(text, at);
+  at += step.size_bytes;
+  return step.character;
 }
 
 size_t count_code_points(std::string_view text) {
@@ -262,7 +237,7 @@ std::string quote(std::string_view text) {
     } else if (code == '\t') {
       out += "\\t";
     } else if (is_printable(code)) {
-      append_code_point(out, code);
+      append_utf8(out, code);
     } else {
       append_escaped(out, code);
     }

@@ -14,7 +14,6 @@ namespace minfer::chat::jinja {
 
 // The code point at `at`, which moves behind it.
 char32_t next_code_point(std::string_view text, size_t& at);
-void append_code_point(std::string& out, char32_t code);
 size_t count_code_points(std::string_view text);
 // The byte offset of code point `index`, or the size where the text is shorter.
 size_t byte_offset(std::string_view text, size_t index);

@@ -3,8 +3,7 @@
 //   byte 0   d           half, scale of the scales
 //   byte 2   scales_h    16 bits: high 2 bits of scale g at bit 2 g
 //   byte 4   scales_l[4] low 4 bits of scale g: half g % 2 of byte g / 2; stored plus 32
-//   byte 8   qs[128]     group g in qs[16 g ... 16 g + 15]: element i in a low half, element i + 16 in the high (as
-//   IQ4_NL)
+//   byte 8   qs[128]     group g in qs[16 g ... 16 g + 15]: element i in a low half, i + 16 in the high (as IQ4_NL)
 // The scale product, then the element's product is rounded to float: as the oracle.
 // Source of the layout: the ggml format (block_iq4_xs); oracle: the gguf Python package.
 #pragma once

@@ -1,5 +1,5 @@
-// MXFP4: 32 elements in 17 bytes (4.25 bits each), x = 2^(e - 127) * f, f a 4-bit float (sign, 2 exponent bits, 1
-// mantissa). Layout:
+// MXFP4: 32 elements in 17 bytes (4.25 bits each), x = 2^(e - 127) * f, f a 4-bit float (sign, exponent 2, fraction 1).
+// Layout:
 //   byte 0   e      the shared exponent (E8M0: a power of two, no sign)
 //   byte 1   qs[16] element i in the low half of qs[i], element i + 16 in the high half
 // The values of f are 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives. The table has them doubled, so that they are

@@ -1,8 +1,9 @@
 // Q2_K: 256 elements in 84 bytes (2.625 bits each), 16 groups of 16: x = (d * s_g) * q - (dmin * m_g), q in 0..3.
 // Layout:
 //   byte 0   scales[16] group g: scale s_g in the low half, minimum m_g in the high half
-//   byte 16  qs[64]     2 bits an element: element 128 h + 32 j + l at bit 2 j of qs[32 h + l] (h 0..1, j 0..3, l
-//   0..31) byte 80  d          half, scale of the scales byte 82  dmin       half, scale of the minima
+//   byte 16  qs[64]     2 bits: element 128 h + 32 j + l at bit 2 j of qs[32 h + l] (h 0..1, j 0..3, l 0..31)
+//   byte 80  d          half, scale of the scales
+//   byte 82  dmin       half, scale of the minima
 // Each of the two scale products, then the element's product, then the difference is rounded to float: as the oracle.
 // Source of the layout: the ggml format (block_q2_K); oracle: the gguf Python package.
 #pragma once

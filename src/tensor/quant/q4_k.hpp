@@ -3,8 +3,7 @@
 //   byte 0   d          half, scale of the scales
 //   byte 2   dmin       half, scale of the minima
 //   byte 4   scales[12] 8 six-bit scales and 8 six-bit minima: see unpack_scale_mins
-//   byte 16  qs[128]    4 bits an element: group 2 p in the low halves of qs[32 p ... 32 p + 31], group 2 p + 1 in the
-//   high
+//   byte 16  qs[128]    4 bits: group 2 p in the low halves of qs[32 p ... 32 p + 31], group 2 p + 1 in the high
 // Each of the two scale products, then the element's product, then the difference is rounded to float: as the oracle.
 // Source of the layout: the ggml format (block_q4_K); oracle: the gguf Python package.
 #pragma once

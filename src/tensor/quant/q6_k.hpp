@@ -1,8 +1,8 @@
-// Q6_K: 256 elements in 210 bytes (6.5625 bits each), 16 groups of 16: x = (d * s_g) * q, q in -32..31, s_g in
-// -128..127. Layout:
+// Q6_K: 256 elements in 210 bytes (6.5625 bits each), 16 groups of 16: x = (d * s_g) * q, q in -32..31.
+// Layout:
 //   byte 0   ql[128]    low 4 bits: element 128 h + 64 j + l at bit 4 j of ql[64 h + l] (h 0..1, j 0..1, l 0..63)
 //   byte 128 qh[64]     high 2 bits: element 128 h + 32 j + l at bit 2 j of qh[32 h + l] (h 0..1, j 0..3, l 0..31)
-//   byte 192 scales[16] signed bytes
+//   byte 192 scales[16] signed bytes, s_g
 //   byte 208 d          half, scale of the scales
 // The 6-bit value is stored plus 32. The scale product, then the element's product is rounded to float: as the oracle.
 // Source of the layout: the ggml format (block_q6_K); oracle: the gguf Python package.

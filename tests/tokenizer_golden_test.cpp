@@ -1,7 +1,7 @@
-// Ids against the published tokenizers. testdata/*.json holds texts (scripts, planes, spaces, numbers, code, emoji,
-// special tokens, and generated mixtures) with the ids of the Python package `tokenizers`, special tokens parsed, no
-// BOS; the vocabularies come from model files, which are looked up in the model folder. The vocabulary fixtures of
-// llama.cpp bring texts and ids of their own.
+// Ids against the published tokenizers. golden/tokenizer/*.json holds texts (scripts, planes, spaces, numbers, code,
+// emoji, special tokens, and generated mixtures) with the ids of the Python package `tokenizers`, special tokens
+// parsed, no BOS; the vocabularies come from model files, which are looked up in the model folder and read as the
+// product reads them. The vocabulary fixtures of llama.cpp bring texts and ids of their own.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -14,7 +14,8 @@
 #include <sstream>
 
 #include "base/options.hpp"
-#include "tokenizer/gguf_vocab_test_support.hpp"
+#include "gguf/reader.hpp"
+#include "model/vocab.hpp"
 #include "tokenizer/stream_decoder.hpp"
 #include "tokenizer/tokenizer.hpp"
 #include "tokenizer/utf8.hpp"
@@ -68,7 +69,7 @@ std::string unpack_xz(const std::string& path) {
 }
 
 void expect_golden_ids(const Tokenizer& tokenizer, const std::string& name) {
-  const std::string path = std::string(MINFER_SOURCE_DIR) + "/src/tokenizer/testdata/" + name + ".json";
+  const std::string path = std::string(MINFER_SOURCE_DIR) + "/tests/golden/tokenizer/" + name + ".json";
   const auto rows = nlohmann::json::parse(read_file(path));
   ASSERT_GT(rows.size(), 50u);
   for (const auto& row : rows) {
@@ -89,10 +90,10 @@ void expect_golden_ids(const Tokenizer& tokenizer, const std::string& name) {
 class GoldenModel : public testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenModel, IdsAreThePublishedOnes) {
-  const std::string model = environment_options().model_dir + "/" + GetParam() + ".gguf";
-  if (lacks_file(model)) return;
-  const GgufVocabFile file(model);
-  const Tokenizer tokenizer(file.data());
+  const std::string path = environment_options().model_dir + "/" + GetParam() + ".gguf";
+  if (lacks_file(path)) return;
+  const gguf::File file(path);
+  const Tokenizer tokenizer(model::read_vocab(file));
   expect_golden_ids(tokenizer, GetParam());
 }
 
@@ -128,12 +129,12 @@ TEST(GoldenTokenizerJson, Llama32) {
 class VocabFixture : public testing::TestWithParam<const char*> {};
 
 TEST_P(VocabFixture, IdsAreTheExpectedOnes) {
-  const std::string model = environment_options().fixtures + "/vocab/ggml-vocab-" + GetParam() + ".gguf";
-  if (lacks_file(model)) return;
-  const GgufVocabFile file(model);
-  const Tokenizer tokenizer(file.data());
-  const auto texts = split_texts(read_file(model + ".inp"), "\n__ggml_vocab_test__\n");
-  const auto lines = split_texts(read_file(model + ".out"), "\n");
+  const std::string path = environment_options().fixtures + "/vocab/ggml-vocab-" + GetParam() + ".gguf";
+  if (lacks_file(path)) return;
+  const gguf::File file(path);
+  const Tokenizer tokenizer(model::read_vocab(file));
+  const auto texts = split_texts(read_file(path + ".inp"), "\n__ggml_vocab_test__\n");
+  const auto lines = split_texts(read_file(path + ".out"), "\n");
   ASSERT_GE(lines.size(), texts.size() - 1);
   for (size_t index = 0; index < texts.size() && index < lines.size(); ++index) {
     const std::vector<TokenId> ids = tokenizer.encode(texts[index]);
@@ -145,10 +146,10 @@ TEST_P(VocabFixture, IdsAreTheExpectedOnes) {
 INSTANTIATE_TEST_SUITE_P(Vocabs, VocabFixture, testing::Values("gpt-2", "llama-spm", "phi-3", "starcoder", "mpt"));
 
 TEST(Gpt2Fixture, DecodingUndoesEncoding) {
-  const std::string model = environment_options().fixtures + "/vocab/ggml-vocab-gpt-2.gguf";
-  if (lacks_file(model)) return;
-  const GgufVocabFile file(model);
-  const Tokenizer tokenizer(file.data());
+  const std::string path = environment_options().fixtures + "/vocab/ggml-vocab-gpt-2.gguf";
+  if (lacks_file(path)) return;
+  const gguf::File file(path);
+  const Tokenizer tokenizer(model::read_vocab(file));
   std::mt19937 random(11);
   for (int round = 0; round < 2000; ++round) {
     std::string text;
