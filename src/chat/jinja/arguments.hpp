@@ -37,7 +37,7 @@ class Bound {
   // Passed, and not none.
   bool given(size_t index) const { return has(index) && !values_[index]->is_none(); }
   const Value& operator[](size_t index) const { return *values_[index]; }
-  Value get(size_t index, Value otherwise) const { return has(index) ? *values_[index] : otherwise; }
+  Value get(size_t index, const Value& otherwise) const { return has(index) ? *values_[index] : otherwise; }
   bool flag(size_t index) const { return has(index) && truth(*values_[index]); }
 
   int64_t integer(size_t index, int64_t otherwise) const {

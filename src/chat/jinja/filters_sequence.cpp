@@ -28,7 +28,7 @@ Next lazily(Interpreter& in, const Value& input) {
 
 Value map_attribute(Interpreter& in, const Value& input, const Arguments& arguments) {
   const auto args = bind(arguments, 0, "attribute", "default");
-  const Value path = args[0];
+  const Value& path = args[0];
   const Value otherwise = args.get(1, Value());
   Next next = [&in, path, otherwise, source = lazily(in, input)](Value& item) {
     Value element;
