@@ -73,7 +73,8 @@ std::string grouped(std::string digits, char separator, size_t size) {
   return digits;
 }
 
-std::string layout_number(Interpreter& in, const Spec& spec, bool negative, const std::string& prefix, std::string digits) {
+std::string layout_number(Interpreter& in, const Spec& spec, bool negative, const std::string& prefix,
+                          std::string digits) {
   std::string sign = negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
   sign += prefix;
   const char align = spec.align != '\0' ? spec.align : spec.zero ? '=' : '>';
