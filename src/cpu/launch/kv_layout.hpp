@@ -2,8 +2,9 @@
 // their own, in formats chosen apart. Page p of a layer starts at base + p * stride, 64-byte aligned.
 //   K page: [kv_heads][head_dim_k][64 tokens]   V page: [kv_heads][64 tokens][head_dim_v]
 // K is transposed: for each dimension a register holds consecutive tokens, so scores are plain multiply-adds without a
-// horizontal sum, in decode and prefill alike, and a head's K of a page is read front to back. V stays in rows: the weighted sum of
-// rows needs no horizontal sum either. A slot is a token's place in a pool of pages: page id * 64 + index in the page.
+// horizontal sum, in decode and prefill alike, and a head's K of a page is read front to back. V stays in rows: the
+// weighted sum of rows needs no horizontal sum either. A slot is a token's place in a pool of pages: page id * 64 +
+// index in the page.
 #pragma once
 
 #include <cstddef>
