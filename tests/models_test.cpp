@@ -20,7 +20,7 @@
 namespace minfer::test {
 namespace {
 
-constexpr double kExact = 1e-3;
+constexpr double kExact = 2e-5;
 constexpr const char* kText = "/usr/share/common-licenses/GPL-3";
 constexpr int64_t kWindow = 512;
 constexpr int64_t kWindows = 3;
@@ -36,7 +36,7 @@ struct KnownModel {
 
 const std::vector<KnownModel>& known_models() {
   static const std::vector<KnownModel> models = {
-      {"smollm2-135m", 7, 0.05, 16.3829}, {"gemma3-270m", 7, 0.05, 13.7364}, {"qwen2.5-coder-0.5b", 7, 0.05, 5.8083}};
+      {"smollm2-135m", 7, 0.08, 16.3829}, {"gemma3-270m", 6, 0.05, 13.7364}, {"qwen2.5-coder-0.5b", 6, 0.005, 5.8083}};
   return models;
 }
 
@@ -172,7 +172,46 @@ TEST_P(Models, VectorKernelsAreNear) {
 INSTANTIATE_TEST_SUITE_P(Published, Models, ::testing::ValuesIn(known_models()),
                          [](const auto& row) { return parameter_name(row.param.name); });
 
-class Answers : public ::testing::TestWithParam<std::string> {
+struct Question {
+  std::string name;
+  std::string model;
+  std::string text;
+  std::string word;  // what the greedy answer has
+  bool exact_only;   // whether the answer hangs on less than 8-bit activations keep
+  friend void PrintTo(const Question& question, std::ostream* out) { *out << question.name; }
+};
+
+// The smallest model is on an edge with France: exactly it says Paris, but with 8-bit activations (llama.cpp's too) it
+// goes on in French. It is sure of Germany.
+const std::vector<Question>& questions() {
+  static const std::vector<Question> rows = {
+      {"smollm2_france", "smollm2-135m", "What is the capital of France?", "Paris", true},
+      {"smollm2_germany", "smollm2-135m", "What is the capital of Germany?", "Berlin", false},
+      {"qwen_france", "qwen2.5-coder-0.5b", "What is the capital of France?", "Paris", false}};
+  return rows;
+}
+
+class Answers : public ::testing::TestWithParam<Question> {};
+
+TEST_P(Answers, HaveTheRightWord) {
+  const std::string path = model_path(GetParam().model);
+  if (is_absent(path)) GTEST_SKIP() << path << " is absent";
+  engine::SamplerParams greedy;
+  greedy.temperature = 0;
+  for (const std::string& isa : GetParam().exact_only ? std::vector<std::string>{"scalar"} : available_isas()) {
+    SCOPED_TRACE(isa);
+    Loaded loaded(path, isa, 0, {256, 256, graph::KvFormat::f16, graph::KvFormat::f16, true});
+    const Answer found = answer(loaded, GetParam().text, greedy, 24);
+    EXPECT_NE(found.text.find(GetParam().word), std::string::npos) << found.text;
+    EXPECT_EQ(found.result.reason, engine::StopReason::end_of_generation) << found.text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Chat, Answers, ::testing::ValuesIn(questions()),
+                         [](const auto& row) { return row.param.name; });
+
+// On quantized weights, which the tiny golden models don't have: 8-bit activations, panels, f16 cache.
+class Quantized : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     path_ = model_path(GetParam());
@@ -180,6 +219,7 @@ class Answers : public ::testing::TestWithParam<std::string> {
   }
   std::string path_;
 };
+class Seeds : public Quantized {};
 
 TEST_P(Answers, KnowTheCapitalOfFrance) {
   engine::SamplerParams greedy;

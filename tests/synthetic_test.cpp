@@ -12,7 +12,7 @@
 namespace minfer::test {
 namespace {
 
-constexpr double kBound = 0.1;  // of the largest logit
+constexpr double kBound = 0.05;  // of the largest logit; at most 0.026 was measured
 
 class Synthetic : public ::testing::TestWithParam<std::string> {};
 
