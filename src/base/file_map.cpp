@@ -26,7 +26,8 @@ struct FileDescriptor {
 }  // namespace
 
 FileMap::FileMap(const std::string& path) : path_(path) {
-  FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // O_NONBLOCK: opening a pipe would wait for a writer before it can be refused below.
+  FileDescriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) fail(ErrorCode::io, "{}: can't open: {}", path, std::strerror(errno));
   struct stat status{};
   if (::fstat(file.fd, &status) != 0) fail(ErrorCode::io, "{}: can't read its size: {}", path, std::strerror(errno));

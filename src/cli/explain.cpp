@@ -1,6 +1,7 @@
 // The printer behind --explain. See explain.hpp.
 // Numbers are those of the plan, made before anything is loaded.
 #include "cli/explain.hpp"
+#include "cli/io.hpp"
 
 #include <fmt/format.h>
 
@@ -20,8 +21,8 @@ double megabytes(int64_t bytes) {
 
 void print_devices(const graph::Registry& registry) {
   for (const auto& entry : registry.entries()) {
-    fmt::print(stderr, "device {}: {}\n", entry.name,
-               entry.backend != nullptr ? entry.backend->description() : "unavailable: " + entry.unavailable_reason);
+    say("device {}: {}\n", entry.name,
+        entry.backend != nullptr ? entry.backend->description() : "unavailable: " + entry.unavailable_reason);
   }
 }
 
@@ -36,8 +37,8 @@ void print_layouts(const model::Model& model, const graph::Backend& device) {
   }
   for (const auto& [key, value] : groups) {
     const auto& [dtype, layout, activation] = key;
-    fmt::print(stderr, "weights {:<6} -> {:<8} {:4} tensors {:9.1f} MB, activations {}\n", dtype, layout, value.first,
-               megabytes(value.second), activation);
+    say("weights {:<6} -> {:<8} {:4} tensors {:9.1f} MB, activations {}\n", dtype, layout, value.first,
+        megabytes(value.second), activation);
   }
 }
 
@@ -49,7 +50,7 @@ void print_placement(const model::Model& model, const graph::Backend& device, bo
   for (const graph::Node& node : graph.nodes) ++counts[std::string(graph::op_name(node.op))];
   std::string ops;
   for (const auto& [op, count] : counts) ops += fmt::format(" {}x{}", op, count);
-  fmt::print(stderr, "placement: {} nodes of a decode step on {}:{}\n", placement.size(), device.name(), ops);
+  say("placement: {} nodes of a decode step on {}:{}\n", placement.size(), device.name(), ops);
 }
 
 }  // namespace
@@ -58,8 +59,8 @@ void print_explanation(const graph::Registry& registry, const model::Model& mode
                        const engine::RunnerOptions& options) {
   print_devices(registry);
   const model::Config& config = model.config();
-  fmt::print(stderr, "model {} ({}): {} layers, width {}, {} heads, {} KV heads, vocabulary {}\n", config.name,
-             config.architecture, config.layers, config.width, config.heads, config.kv_heads, config.vocabulary);
+  say("model {} ({}): {} layers, width {}, {} heads, {} KV heads, vocabulary {}\n", config.name, config.architecture,
+      config.layers, config.width, config.heads, config.kv_heads, config.vocabulary);
   print_layouts(model, device);
   print_placement(model, device, options.fuse);
   const graph::MemoryUse use = engine::plan_memory_use(model, device, options);

@@ -61,6 +61,10 @@ void write_file(const std::string& path, std::string_view text) {
   write_all(file.get(), text, path);
 }
 
+void write_stderr(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stderr) == text.size()) std::fflush(stderr);
+}
+
 bool stdin_is_terminal() {
   return ::isatty(STDIN_FILENO) == 1;
 }
@@ -70,13 +74,13 @@ void ProgressLine::update(int64_t done, int64_t total) {
   const int64_t percent = done * 100 / total;
   if (percent == shown_percent_) return;
   shown_percent_ = percent;
-  fmt::print(stderr, "\r{} {}%", label_, percent);
+  say("\r{} {}%", label_, percent);
   std::fflush(stderr);
 }
 
 void ProgressLine::clear() {
   if (shown_percent_ < 0) return;
-  fmt::print(stderr, "\r\033[K");
+  say("\r\033[K");
   std::fflush(stderr);
   shown_percent_ = -1;
 }

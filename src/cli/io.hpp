@@ -2,9 +2,12 @@
 // Nothing else of the program writes to stdout.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace minfer::cli {
 
@@ -17,6 +20,13 @@ void check_utf8(std::string_view text, std::string_view what);
 // Writes and flushes. Errors: io where stdout is closed or full.
 void write_stdout(std::string_view text);
 void write_file(const std::string& path, std::string_view text);
+
+// Writes to stderr as it is. A closed or full stderr changes nothing: there is nowhere left to say so.
+void write_stderr(std::string_view text);
+template <class... Args>
+void say(fmt::format_string<Args...> format, Args&&... args) {
+  write_stderr(fmt::format(format, std::forward<Args>(args)...));
+}
 
 bool stdin_is_terminal();
 

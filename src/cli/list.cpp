@@ -50,7 +50,7 @@ std::function<int()> declare_list(CLI::App&) {
   return [] {
     const fs::path folder = environment_options().model_dir;
     const std::string text = list_models(folder);
-    if (text.empty()) fmt::print(stderr, "minfer: no models in {}\n", folder.string());
+    if (text.empty()) say("minfer: no models in {}\n", folder.string());
     write_stdout(text);
     return 0;
   };

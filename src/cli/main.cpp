@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
+#include "cli/io.hpp"
 #include "cli/usage.hpp"
 
 namespace minfer::cli {
@@ -31,11 +32,7 @@ constexpr const char* kFooter =
 
 void log_to_stderr(LogLevel level, std::string_view message) {
   if (level == LogLevel::debug) return;
-  fmt::print(stderr, "minfer: {}{}\n",
-             level == LogLevel::info      ? ""
-             : level == LogLevel::warning ? "warning: "
-                                          : "error: ",
-             message);
+  say("minfer: {}{}\n", level == LogLevel::info ? "" : level == LogLevel::warning ? "warning: " : "error: ", message);
 }
 
 int run_command(int argc, char** argv) {
@@ -91,13 +88,13 @@ int main(int argc, char** argv) {
   try {
     return cli::run_command(argc, argv);
   } catch (const Error& error) {
-    fmt::print(stderr, "minfer: {}\n", error.what());
+    cli::say("minfer: {}\n", error.what());
     return cli::exit_code(error);
   } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "minfer: out of memory\n");
+    cli::say("minfer: out of memory\n");
     return cli::kExitMemory;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "minfer: internal error: {}\n", error.what());
+    cli::say("minfer: internal error: {}\n", error.what());
     return cli::kExitFailure;
   }
 }

@@ -64,12 +64,16 @@ void parse_kv_type(const std::string& text, engine::RunnerOptions& options) {
     return;
   }
   std::string_view rest = text;
+  std::string_view given;
   while (!rest.empty()) {
     const size_t comma = rest.find(',');
     const std::string_view part = rest.substr(0, comma);
     if (!part.starts_with("k=") && !part.starts_with("v=")) {
       throw UsageError(fmt::format("--kv-type {}: expected TYPE, or k=TYPE,v=TYPE", text));
     }
+    if (!given.empty() && given[0] == part[0])
+      throw UsageError(fmt::format("--kv-type {}: {} is given twice", text, part[0]));
+    given = part;
     (part[0] == 'k' ? options.key_format : options.value_format) = kv_format(part.substr(2), text);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }

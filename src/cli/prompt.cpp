@@ -18,6 +18,7 @@ struct NamedTemplate {
 };
 
 std::optional<NamedTemplate> choose_template(const gguf::File& file, const PromptOptions& options) {
+  if (options.raw && !options.template_file.empty()) throw UsageError("--chat-template has no meaning with --raw");
   if (options.raw) return std::nullopt;
   if (!options.template_file.empty()) return NamedTemplate{read_input(options.template_file), options.template_file};
   const auto source = file.metadata().find_string("tokenizer.chat_template");

@@ -42,17 +42,16 @@ void print_timings(const engine::GenerateResult& result, uint64_t seed) {
   const auto rate = [](int64_t tokens, double seconds) {
     return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
   };
-  fmt::print(stderr,
-             "minfer: prompt {} tokens in {:.2f} s ({:.1f} tokens/s), generated {} tokens in {:.2f} s ({:.1f} "
-             "tokens/s), seed {}\n",
-             result.prompt_tokens, result.prompt_seconds, rate(result.prompt_tokens, result.prompt_seconds),
-             result.generated_tokens, result.generate_seconds,
-             rate(std::max<int64_t>(result.generated_tokens - 1, 0), result.generate_seconds), seed);
+  say("minfer: prompt {} tokens in {:.2f} s ({:.1f} tokens/s), generated {} tokens in {:.2f} s ({:.1f} "
+      "tokens/s), seed {}\n",
+      result.prompt_tokens, result.prompt_seconds, rate(result.prompt_tokens, result.prompt_seconds),
+      result.generated_tokens, result.generate_seconds,
+      rate(std::max<int64_t>(result.generated_tokens - 1, 0), result.generate_seconds), seed);
 }
 
 int finish(const engine::GenerateResult& result, int64_t context) {
   if (result.reason == engine::StopReason::context_full) {
-    fmt::print(stderr, "minfer: stopped: the context of {} tokens is full; take a larger one with -c\n", context);
+    say("minfer: stopped: the context of {} tokens is full; take a larger one with -c\n", context);
   }
   return result.reason == engine::StopReason::cancelled ? kExitCancelled : 0;
 }
@@ -86,7 +85,7 @@ int run(const Options& options) {
   const engine::GenerateRequest request = make_request(options, prompt, tokenizer, context);
   load_weights(loaded, options.model, context);
   if (!prompt.has_template && !options.raw) {
-    fmt::print(stderr, "minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
+    say("minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
   }
   engine::PagePool pool(loaded.runner->pages());
   engine::Sequence sequence(*loaded.runner, pool);

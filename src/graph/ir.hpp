@@ -76,7 +76,8 @@ struct RopeAttributes {
 struct KvAppendAttributes {
   int32_t layer;
 };
-// Rotates q and k (after an optional per-head norm) and appends k and v: the fused form of what precedes attention.
+// Rotates q and k (after an optional per-head norm) and appends k and v: the fused form of what precedes attention. k
+// is overwritten: it has no other reader.
 struct RopeAppendAttributes {
   int32_t layer;
   int64_t heads;

@@ -153,6 +153,8 @@ std::optional<RopeAppendMatch> match_rope_append(const Graph& graph, const Uses&
   const auto& q = std::get<RopeAttributes>(q_rope->attributes);
   const auto& k = std::get<RopeAttributes>(k_rope->attributes);
   if (q.style != k.style || q.head_size != k.head_size) return std::nullopt;
+  // The fused op may rotate k where it lies: nothing else may read it.
+  if (uses.count[static_cast<size_t>(match.k.source)] != 1) return std::nullopt;
   if (match.q.norm != nullptr && match.k.norm != nullptr &&
       std::get<RmsNormAttributes>(match.q.norm->attributes).eps !=
           std::get<RmsNormAttributes>(match.k.norm->attributes).eps) {
