@@ -32,7 +32,7 @@ WeightId Builder::weight(std::string_view name) const {
 }
 
 std::vector<ValueId> Builder::add_node(Op op, std::vector<ValueId> inputs, std::vector<WeightId> weights,
-                                       Attributes attributes, std::string name, Format output_format) {
+                                       Attributes attributes, const std::string& name, Format output_format) {
   NodeCheck node{op, {}, {}, attributes, output_format};
   for (const ValueId id : inputs) node.inputs.push_back(type(id));
   for (const WeightId id : weights) node.weights.push_back(id == kNoWeight ? nullptr : &weight_shape(id));

@@ -39,7 +39,7 @@ class Builder {
 
   // The general form: appends a node and returns its outputs. `name` names them for people.
   std::vector<ValueId> add_node(Op op, std::vector<ValueId> inputs, std::vector<WeightId> weights,
-                                Attributes attributes, std::string name, Format output_format = Format::f32);
+                                Attributes attributes, const std::string& name, Format output_format = Format::f32);
 
   // Ends the graph: `logits` is its result.
   Graph finish(ValueId logits);
