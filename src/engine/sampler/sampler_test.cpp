@@ -1,5 +1,5 @@
-// The sampler as a whole: what it refuses, greedy choice, the distribution of its draws (chi-square with fixed seeds, so
-// that the outcome never changes), and that a seed repeats them.
+// The sampler as a whole: what it refuses, greedy choice, the distribution of its draws (chi-square with fixed seeds,
+// so that the outcome never changes), and that a seed repeats them.
 #include "engine/sampler/sampler.hpp"
 
 #include <gmock/gmock.h>
