@@ -221,20 +221,7 @@ class Quantized : public ::testing::TestWithParam<std::string> {
 };
 class Seeds : public Quantized {};
 
-TEST_P(Answers, KnowTheCapitalOfFrance) {
-  engine::SamplerParams greedy;
-  greedy.temperature = 0;
-  for (const std::string& isa : available_isas()) {
-    SCOPED_TRACE(isa);
-    Loaded loaded(path_, isa, 0, {256, 256, graph::KvFormat::f16, graph::KvFormat::f16, true});
-    // Without "city" smollm2's two best first tokens are 0.08 apart, which 8-bit activations may swap.
-    const Answer found = answer(loaded, "What is the capital city of France, in one sentence?", greedy, 24);
-    EXPECT_NE(found.text.find("Paris"), std::string::npos) << found.text;
-    EXPECT_EQ(found.result.reason, engine::StopReason::end_of_generation) << found.text;
-  }
-}
-
-TEST_P(Answers, DrawTheSameTokensForASeedOnAnyThreads) {
+TEST_P(Seeds, DrawTheSameTokensForASeedOnAnyThreads) {
   engine::SamplerParams sampler;
   sampler.seed = 7;
   for (const std::string& isa : vector_isas()) {
@@ -252,11 +239,8 @@ TEST_P(Answers, DrawTheSameTokensForASeedOnAnyThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Chat, Answers, ::testing::Values("smollm2-135m", "qwen2.5-coder-0.5b"),
+INSTANTIATE_TEST_SUITE_P(Bits, Seeds, ::testing::Values("smollm2-135m"),
                          [](const auto& row) { return parameter_name(row.param); });
-
-// On quantized weights, which the tiny golden models don't have: 8-bit activations, panels, f16 cache.
-class Quantized : public Answers {};
 
 TEST_P(Quantized, BitsDependNeitherOnThreadsNorOnStepsNorOnFusion) {
   const auto golden = read_json(golden_path("models/" + GetParam() + ".json"));
