@@ -36,23 +36,22 @@ class Engine : public ::testing::Test {
         prompt_(json_.at("prompt").get<std::vector<int32_t>>()),
         greedy_(json_.at("greedy").get<std::vector<int32_t>>()),
         loaded_(golden_path("tiny/llama.gguf"), "", 1, exact_options(context, 16)),
-        pool_(loaded_.runner.pages()) {}
+        pool_(loaded_.runner.cache().pool(0)) {}
 
   engine::Runner& runner() { return loaded_.runner; }
   // A copy: the runner's next step overwrites its logits.
   static std::vector<float> copy(std::span<const float> logits) { return {logits.begin(), logits.end()}; }
   // The logits after `ids`, from a pool of their own.
   std::vector<float> logits_after(std::span<const int32_t> ids) {
-    engine::PagePool pool(runner().pages());
-    engine::Sequence sequence(runner(), pool);
-    return copy(sequence.append(ids));
+    engine::Sequence sequence(runner().cache());
+    return copy(engine::append(runner(), sequence, ids));
   }
 
   nlohmann::json json_;
   std::vector<int32_t> prompt_;
   std::vector<int32_t> greedy_;
   Loaded loaded_;
-  engine::PagePool pool_;
+  engine::PagePool& pool_;
 };
 
 class TwoPages : public Engine {
@@ -63,15 +62,15 @@ class TwoPages : public Engine {
 // --- sequences ---
 
 TEST_F(Engine, ARunOutOfPagesLeavesTheSequenceAsItWas) {
-  engine::Sequence sequence(runner(), pool_);
-  sequence.append(prompt_);
+  engine::Sequence sequence(runner().cache());
+  engine::append(runner(), sequence, prompt_);
   const std::vector<int32_t> more(greedy_.begin(), greedy_.begin() + 25);
-  EXPECT_EQ(pool_.free_pages(), 0);
-  EXPECT_THAT(error_of([&] { sequence.append(more); }),
+  EXPECT_EQ(pool_.available_pages(), 0);
+  EXPECT_THAT(error_of([&] { engine::append(runner(), sequence, more); }),
               HasSubstr("out_of_memory: a sequence of 65 tokens needs 1 more KV pages of 64 tokens; 0 are free"));
   EXPECT_EQ(std::vector<int32_t>(sequence.tokens().begin(), sequence.tokens().end()), prompt_);
   // It goes on as if nothing had happened, up to the last token of the page.
-  const auto logits = copy(sequence.append(std::span(more).first(24)));
+  const auto logits = copy(engine::append(runner(), sequence, std::span(more).first(24)));
   std::vector<int32_t> all = prompt_;
   all.insert(all.end(), more.begin(), more.begin() + 24);
   EXPECT_TRUE(same_bits(logits, logits_after(all)));
@@ -80,49 +79,49 @@ TEST_F(Engine, ARunOutOfPagesLeavesTheSequenceAsItWas) {
 
 TEST_F(TwoPages, PagesAreTakenAsTheSequenceGrowsAndGivenBack) {
   {
-    engine::Sequence sequence(runner(), pool_);
-    EXPECT_EQ(pool_.free_pages(), 2);
-    sequence.append(prompt_);
-    EXPECT_EQ(pool_.free_pages(), 1);
-    sequence.append(std::span(greedy_).first(24));
-    EXPECT_EQ(pool_.free_pages(), 1) << "64 tokens fit one page";
-    sequence.append(std::span(greedy_).subspan(24, 1));
-    EXPECT_EQ(pool_.free_pages(), 0);
+    engine::Sequence sequence(runner().cache());
+    EXPECT_EQ(pool_.available_pages(), 2);
+    engine::append(runner(), sequence, prompt_);
+    EXPECT_EQ(pool_.available_pages(), 1);
+    engine::append(runner(), sequence, std::span(greedy_).first(24));
+    EXPECT_EQ(pool_.available_pages(), 1) << "64 tokens fit one page";
+    engine::append(runner(), sequence, std::span(greedy_).subspan(24, 1));
+    EXPECT_EQ(pool_.available_pages(), 0);
   }
-  EXPECT_EQ(pool_.free_pages(), 2);
+  EXPECT_EQ(pool_.available_pages(), 2);
 }
 
 TEST_F(TwoPages, TwoSequencesOfOnePoolDoNotMeet) {
   const std::vector<int32_t> other(greedy_.begin(), greedy_.begin() + 30);
-  engine::Sequence first(runner(), pool_), second(runner(), pool_);
-  first.append(std::span(prompt_).first(20));
-  second.append(std::span(other).first(9));
-  const auto first_logits = copy(first.append(std::span(prompt_).subspan(20)));
-  const auto second_logits = copy(second.append(std::span(other).subspan(9)));
+  engine::Sequence first(runner().cache()), second(runner().cache());
+  engine::append(runner(), first, std::span(prompt_).first(20));
+  engine::append(runner(), second, std::span(other).first(9));
+  const auto first_logits = copy(engine::append(runner(), first, std::span(prompt_).subspan(20)));
+  const auto second_logits = copy(engine::append(runner(), second, std::span(other).subspan(9)));
   EXPECT_TRUE(same_bits(first_logits, logits_after(prompt_)));
   EXPECT_TRUE(same_bits(second_logits, logits_after(other)));
 }
 
 TEST_F(Engine, RefusesNoTokensAndTokensOutsideTheVocabulary) {
-  engine::Sequence sequence(runner(), pool_);
-  EXPECT_THAT(error_of([&] { sequence.append({}); }), HasSubstr("invalid_input: no tokens to run"));
+  engine::Sequence sequence(runner().cache());
+  EXPECT_THAT(error_of([&] { engine::append(runner(), sequence, {}); }), HasSubstr("invalid_input: no tokens to run"));
   const std::vector<int32_t> high = {1, 288}, low = {-1};
-  EXPECT_EQ(error_of([&] { sequence.append(high); }),
+  EXPECT_EQ(error_of([&] { engine::append(runner(), sequence, high); }),
             "invalid_input: token id 288 is not in the vocabulary of 288 tokens");
-  EXPECT_EQ(error_of([&] { sequence.append(low); }),
+  EXPECT_EQ(error_of([&] { engine::append(runner(), sequence, low); }),
             "invalid_input: token id -1 is not in the vocabulary of 288 tokens");
   EXPECT_EQ(sequence.length(), 0);
-  const auto logits = copy(sequence.append(prompt_));
+  const auto logits = copy(engine::append(runner(), sequence, prompt_));
   EXPECT_TRUE(same_bits(logits, logits_after(prompt_)));
 }
 
 TEST_F(Engine, IsCancelledBetweenSteps) {
-  engine::Sequence sequence(runner(), pool_);
+  engine::Sequence sequence(runner().cache());
   int asked = 0;
-  EXPECT_EQ(error_of([&] { sequence.append(prompt_, [&] { return ++asked == 3; }); }),
+  EXPECT_EQ(error_of([&] { engine::append(runner(), sequence, prompt_, [&] { return ++asked == 3; }); }),
             "cancelled: cancelled after 32 tokens");
   EXPECT_EQ(sequence.length(), 32);
-  const auto logits = copy(sequence.append(std::span(prompt_).subspan(32)));
+  const auto logits = copy(engine::append(runner(), sequence, std::span(prompt_).subspan(32)));
   EXPECT_TRUE(same_bits(logits, logits_after(prompt_)));
 }
 
@@ -166,7 +165,7 @@ class Generation : public TwoPages {
 
   engine::GenerateResult generate(int64_t context = 128, const engine::CancelFn& cancelled = {}) {
     text_.clear();
-    engine::Sequence sequence(runner(), pool_);
+    engine::Sequence sequence(runner().cache());
     return engine::generate(
         sequence, tokenizer_, request_, context, [&](std::string_view text) { text_ += text; }, cancelled);
   }
@@ -222,7 +221,7 @@ TEST_F(Generation, IsCancelledInThePromptAndBetweenTokens) {
   EXPECT_EQ(result.reason, engine::StopReason::cancelled);
   EXPECT_EQ(result.generated_tokens, 2);
   EXPECT_EQ(text_, decoded(2)) << "what was generated stands";
-  EXPECT_EQ(pool_.free_pages(), 2);
+  EXPECT_EQ(pool_.available_pages(), 2);
 }
 
 TEST_F(Generation, StopsAtTheEndTokenWithoutShowingIt) {

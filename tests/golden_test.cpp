@@ -56,11 +56,10 @@ struct Trace {
 // The prompt in steps of the runner's batch, then `steps` greedy tokens.
 Trace run(Loaded& loaded, const Golden& golden, size_t steps) {
   Trace result;
-  engine::PagePool pool(loaded.runner.pages());
-  engine::Sequence sequence(loaded.runner, pool);
+  engine::Sequence sequence(loaded.runner.cache());
   const auto& prompt = golden.prompt;
   int32_t next = -1;
-  sequence.append_scored(prompt, 0, [&](int64_t index, std::span<const float> logits) {
+  engine::append_scored(loaded.runner, sequence, prompt, 0, [&](int64_t index, std::span<const float> logits) {
     if (static_cast<size_t>(index) + kCompared >= prompt.size()) {
       result.logits.emplace_back(logits.begin(), logits.end());
       next = argmax(logits);
@@ -68,7 +67,7 @@ Trace run(Loaded& loaded, const Golden& golden, size_t steps) {
   });
   while (result.greedy.size() < steps) {
     result.greedy.push_back(next);
-    const auto logits = sequence.append({&next, 1});
+    const auto logits = engine::append(loaded.runner, sequence, {&next, 1});
     if (result.greedy.size() <= kCompared) result.logits.emplace_back(logits.begin(), logits.end());
     next = argmax(logits);
   }

@@ -49,8 +49,13 @@ inline std::vector<std::string> available_isas() {
   return isas;
 }
 
-inline engine::RunnerOptions exact_options(int64_t context, int64_t batch) {
-  return {context, batch, graph::KvFormat::f32, graph::KvFormat::f32, true};
+inline engine::RunnerOptions exact_options(int64_t context, int64_t batch, int64_t sequences = 1) {
+  engine::RunnerOptions options;
+  options.context_tokens = context;
+  options.sequences = sequences;
+  options.batch_tokens = batch;
+  options.key_format = options.value_format = graph::KvFormat::f32;
+  return options;
 }
 
 // A model file on the CPU, ready to run.

@@ -75,9 +75,8 @@ Comparison compare(engine::Runner& runner, const std::string& name) {
   Comparison result;
   const auto golden = read_json(golden_path("models/" + name + ".json"));
   for (const auto& prompt : golden.at("prompts")) {
-    engine::PagePool pool(runner.pages());
-    engine::Sequence sequence(runner, pool);
-    const auto logits = sequence.append(prompt.at("ids").get<std::vector<int32_t>>());
+    engine::Sequence sequence(runner.cache());
+    const auto logits = engine::append(runner, sequence, prompt.at("ids").get<std::vector<int32_t>>());
     const auto ids = prompt.at("top_ids").get<std::vector<int32_t>>();
     const auto expected = prompt.at("top_logits").get<std::vector<float>>();
     const double actual_sum = log_sum_exp(logits), expected_sum = prompt.at("logsumexp").get<double>();
@@ -121,10 +120,9 @@ Answer answer(Loaded& loaded, const std::string& question, const engine::Sampler
   request.prompt = tokenizer.encode(prompt, {.parse_special = true, .add_special = false});
   request.sampler = sampler;
   request.max_tokens = max_tokens;
-  engine::PagePool pool(loaded.runner.pages());
-  engine::Sequence sequence(loaded.runner, pool);
+  engine::Sequence sequence(loaded.runner.cache());
   Answer answer;
-  answer.result = engine::generate(sequence, tokenizer, request, loaded.runner.options().context_tokens,
+  answer.result = engine::generate(runner, sequence, tokenizer, request, loaded.runner.options().context_tokens,
                                    [&](std::string_view text) { answer.text += text; }, {});
   return answer;
 }
@@ -248,9 +246,8 @@ TEST_P(Quantized, BitsDependNeitherOnThreadsNorOnStepsNorOnFusion) {
   for (const std::string& isa : vector_isas()) {
     const auto logits = [&](int threads, int64_t batch, bool fuse) {
       Loaded loaded(path_, isa, threads, {64, batch, graph::KvFormat::f16, graph::KvFormat::f16, fuse});
-      engine::PagePool pool(loaded.runner.pages());
-      engine::Sequence sequence(loaded.runner, pool);
-      const auto last = sequence.append(ids);
+      engine::Sequence sequence(loaded.runner.cache());
+      const auto last = engine::append(runner, sequence, ids);
       return std::vector<float>(last.begin(), last.end());
     };
     const auto expected = logits(2, 64, true);

@@ -23,9 +23,8 @@ TEST_P(Synthetic, VectorKernelsAgreeWithScalarOnes) {
   std::vector<float> exact;
   for (const std::string& isa : available_isas()) {
     Loaded loaded(path, isa, 0, exact_options(64, 8));
-    engine::PagePool pool(loaded.runner.pages());
-    engine::Sequence sequence(loaded.runner, pool);
-    const auto logits = sequence.append(ids);
+    engine::Sequence sequence(loaded.runner.cache());
+    const auto logits = engine::append(loaded.runner, sequence, ids);
     ASSERT_EQ(logits.size(), 49152u);
     ASSERT_TRUE(std::isfinite(largest_magnitude(logits)));
     ASSERT_GT(largest_magnitude(logits), 0);

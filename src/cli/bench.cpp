@@ -15,7 +15,7 @@
 #include "cli/io.hpp"
 #include "cli/model_options.hpp"
 #include "cli/usage.hpp"
-#include "engine/sequence.hpp"
+#include "engine/forward.hpp"
 #include "engine/work.hpp"
 #include "model/synthetic.hpp"
 
@@ -82,8 +82,9 @@ class Bench {
 
   Row prefill(int64_t tokens, int64_t depth) {
     const double limit = engine::prefill_limit_seconds(loaded_.model, device(), limits_, tokens, depth);
-    return measure(fmt::format("pp{}{}", tokens, depth_suffix(depth)), tokens, depth, limit,
-                   [&](engine::Sequence& sequence) { sequence.append(random_tokens(tokens)); });
+    return measure(
+        fmt::format("pp{}{}", tokens, depth_suffix(depth)), tokens, depth, limit,
+        [&](engine::Sequence& sequence) { engine::append(*loaded_.runner, sequence, random_tokens(tokens)); });
   }
 
   Row decode(int64_t tokens, int64_t depth) {
@@ -93,7 +94,8 @@ class Bench {
     }
     return measure(fmt::format("tg{}{}", tokens, depth_suffix(depth)), tokens, depth, limit,
                    [&](engine::Sequence& sequence) {
-                     for (const int32_t token : random_tokens(tokens)) sequence.append(std::span(&token, 1));
+                     for (const int32_t token : random_tokens(tokens))
+                       engine::append(*loaded_.runner, sequence, std::span(&token, 1));
                    });
   }
 
@@ -113,9 +115,8 @@ class Bench {
     std::vector<double> rates;
     for (int run = 0; run <= repetitions_; ++run) {
       if (interrupted()) fail(ErrorCode::cancelled, "cancelled in {}", name);
-      engine::PagePool pool(loaded_.runner->pages());
-      engine::Sequence sequence(*loaded_.runner, pool);
-      if (depth > 0) sequence.append(random_tokens(depth));
+      engine::Sequence sequence(loaded_.runner->cache());
+      if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth));
       const auto start = std::chrono::steady_clock::now();
       work(sequence);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

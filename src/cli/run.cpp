@@ -87,9 +87,9 @@ int run(const Options& options) {
   if (!prompt.has_template && !options.raw) {
     say("minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
   }
-  engine::PagePool pool(loaded.runner->pages());
-  engine::Sequence sequence(*loaded.runner, pool);
-  const auto result = engine::generate(sequence, tokenizer, request, context, write_stdout, interrupted);
+  engine::Sequence sequence(loaded.runner->cache());
+  const auto result =
+      engine::generate(*loaded.runner, sequence, tokenizer, request, context, write_stdout, interrupted);
   write_stdout("\n");
   print_timings(result, request.sampler.seed);
   return finish(result, context);

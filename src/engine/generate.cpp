@@ -18,10 +18,10 @@ double seconds_since(Clock::time_point start) {
 }
 
 // Logits of the prompt's last token; nullopt where it was cancelled.
-std::optional<std::span<const float>> run_prompt(Sequence& sequence, const GenerateRequest& request,
+std::optional<std::span<const float>> run_prompt(Runner& runner, Sequence& sequence, const GenerateRequest& request,
                                                  const CancelFn& cancelled) {
   try {
-    return sequence.append(request.prompt, cancelled);
+    return append(runner, sequence, request.prompt, cancelled);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::cancelled) throw;
     return std::nullopt;
@@ -30,8 +30,9 @@ std::optional<std::span<const float>> run_prompt(Sequence& sequence, const Gener
 
 }  // namespace
 
-GenerateResult generate(Sequence& sequence, const tokenizer::Tokenizer& tokenizer, const GenerateRequest& request,
-                        int64_t context_tokens, const TextFn& on_text, const CancelFn& cancelled) {
+GenerateResult generate(Runner& runner, Sequence& sequence, const tokenizer::Tokenizer& tokenizer,
+                        const GenerateRequest& request, int64_t context_tokens, const TextFn& on_text,
+                        const CancelFn& cancelled) {
   Sampler sampler(request.sampler, static_cast<int64_t>(tokenizer.vocab().size()));
   StopMatcher stops(request.stops);
   tokenizer::StreamDecoder decoder(tokenizer, {.show_control = false, .at_text_start = false});
@@ -43,7 +44,7 @@ GenerateResult generate(Sequence& sequence, const tokenizer::Tokenizer& tokenize
   };
 
   const Clock::time_point start = Clock::now();
-  auto logits = run_prompt(sequence, request, cancelled);
+  auto logits = run_prompt(runner, sequence, request, cancelled);
   result.prompt_seconds = seconds_since(start);
   if (!logits) {
     result.reason = StopReason::cancelled;
@@ -71,7 +72,7 @@ GenerateResult generate(Sequence& sequence, const tokenizer::Tokenizer& tokenize
       result.reason = *reason;
       break;
     }
-    logits = sequence.append(std::span(&token, 1));
+    logits = append(runner, sequence, std::span(&token, 1));
   }
   show(stops.push(decoder.finish()));
   if (!stops.stopped()) show(stops.finish());

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/forward.hpp"
 #include "engine/sampler/sampler.hpp"
-#include "engine/sequence.hpp"
 #include "tokenizer/tokenizer.hpp"
 
 namespace minfer::engine {
@@ -42,7 +42,8 @@ using TextFn = std::function<void(std::string_view text)>;
 
 // Errors: those of the sampler's parameters, of Sequence::append and of StopMatcher. Cancelling is not an error: what
 // was generated stands.
-GenerateResult generate(Sequence& sequence, const tokenizer::Tokenizer& tokenizer, const GenerateRequest& request,
-                        int64_t context_tokens, const TextFn& on_text, const CancelFn& cancelled);
+GenerateResult generate(Runner& runner, Sequence& sequence, const tokenizer::Tokenizer& tokenizer,
+                        const GenerateRequest& request, int64_t context_tokens, const TextFn& on_text,
+                        const CancelFn& cancelled);
 
 }  // namespace minfer::engine

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "engine/sequence.hpp"
+#include "engine/forward.hpp"
 
 namespace minfer::engine {
 namespace {
@@ -40,9 +40,8 @@ PerplexityResult perplexity(Runner& runner, std::span<const int32_t> tokens, int
     std::vector<int32_t> ids(tokens.begin() + w * window, tokens.begin() + (w + 1) * window);
     const std::vector<int32_t> targets = ids;
     if (bos) ids[0] = *bos;
-    PagePool pool(runner.pages());
-    Sequence sequence(runner, pool);
-    sequence.append_scored(ids, first, [&](int64_t position, std::span<const float> logits) {
+    Sequence sequence(runner.cache());
+    append_scored(runner, sequence, ids, first, [&](int64_t position, std::span<const float> logits) {
       if (position + 1 >= window) return;
       if (each) each(w, position, logits);
       const double nll = -log_probability(logits, targets[static_cast<size_t>(position + 1)]);

@@ -11,10 +11,6 @@
 namespace minfer::engine {
 namespace {
 
-int64_t page_count(int64_t tokens) {
-  return (tokens + graph::kPageTokens - 1) / graph::kPageTokens;
-}
-
 void check_options(const RunnerOptions& options) {
   if (options.context_tokens < 1 || options.context_tokens > kMaxContextTokens) {
     fail(ErrorCode::invalid_input, "context of {} tokens; expected 1 to {}", options.context_tokens, kMaxContextTokens);
@@ -22,11 +18,37 @@ void check_options(const RunnerOptions& options) {
   if (options.batch_tokens < 1 || options.batch_tokens > kMaxBatchTokens) {
     fail(ErrorCode::invalid_input, "batch of {} tokens; expected 1 to {}", options.batch_tokens, kMaxBatchTokens);
   }
+  if (options.sequences < 1 || options.sequences > kMaxSequences) {
+    fail(ErrorCode::invalid_input, "{} parallel sequences; expected 1 to {}", options.sequences, kMaxSequences);
+  }
 }
 
-graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options) {
-  return {model.kv_layers(), options.key_format, options.value_format, page_count(options.context_tokens)};
+// Pages that `sequences` sequences of the context need in a group: a window group holds the window, the step that is
+// being added and a page begun at either end.
+int64_t group_pages(int64_t window, const RunnerOptions& options) {
+  const int64_t all = page_count(options.context_tokens);
+  if (window == 0) return options.sequences * all;
+  return options.sequences * std::min(all, page_count(window + options.batch_tokens) + 1);
 }
+
+}  // namespace
+
+graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options) {
+  graph::KvSpec spec{model.kv_layers(), {}, options.key_format, options.value_format, options.context_tokens};
+  for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    const int64_t window = spec.layers[layer].window;
+    auto group = std::find_if(spec.groups.begin(), spec.groups.end(),
+                              [&](const graph::KvGroup& g) { return g.window == window; });
+    if (group == spec.groups.end()) {
+      group = spec.groups.insert(group, {window, {}, group_pages(window, options)});
+    }
+    group->layers.push_back(static_cast<int32_t>(layer));
+  }
+  check(spec.groups.size() <= graph::kMaxKvGroups, "a model with too many kinds of windows");
+  return spec;
+}
+
+namespace {
 
 std::vector<graph::WeightLayout> layouts_of(const model::Model& model, const graph::Backend& device) {
   std::vector<graph::WeightLayout> layouts;
@@ -90,11 +112,12 @@ Runner::Runner(const model::Model& model, graph::Backend& device, const RunnerOp
     : model_(model),
       device_(device),
       options_(options),
-      pages_(page_count(options.context_tokens)),
+      kv_spec_(engine::kv_spec(model, options)),
       memory_(plan_memory_use(model, device, options)) {
   check_budget(memory_, device);
   weights_ = device.load_weights(model.weights(), progress);
-  kv_ = device.create_kv_store(kv_spec(model, options));
+  kv_ = device.create_kv_store(kv_spec_);
+  cache_ = std::make_unique<KvCache>(kv_spec_, *kv_);
   // The largest first: the device's arena never has to grow afterwards.
   for (const graph::StepShape& shape : largest_shapes(options)) executable(shape);
 }

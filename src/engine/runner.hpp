@@ -9,21 +9,27 @@
 #include <span>
 #include <vector>
 
+#include "engine/kv/kv_cache.hpp"
 #include "graph/backend.hpp"
 #include "model/model.hpp"
 
 namespace minfer::engine {
 
 struct RunnerOptions {
-  int64_t context_tokens = 4096;  // tokens that the KV cache holds, rounded up to whole pages
+  int64_t context_tokens = 4096;  // the most tokens of a sequence
   int64_t batch_tokens = 512;     // most tokens of one step
   graph::KvFormat key_format = graph::KvFormat::f16;
   graph::KvFormat value_format = graph::KvFormat::f16;
-  bool fuse = true;  // false: run the graph as the model wrote it, for comparing
+  bool fuse = true;       // false: run the graph as the model wrote it, for comparing
+  int64_t sequences = 1;  // how many of the context's length the KV cache holds at once
 };
 
 inline constexpr int64_t kMaxBatchTokens = 1 << 16;
 inline constexpr int64_t kMaxContextTokens = int64_t{1} << 30;
+inline constexpr int64_t kMaxSequences = graph::kMaxOutputs;
+
+// The KV cache of a model: layers of equal window are a group.
+graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options);
 
 // The graph of a step shape as the device will run it.
 graph::Graph device_graph(const model::Model& model, const graph::Backend& device, const graph::StepShape& shape,
@@ -45,7 +51,8 @@ class Runner {
   const model::Model& model() const { return model_; }
   const graph::MemoryUse& memory() const { return memory_; }
   const RunnerOptions& options() const { return options_; }
-  int64_t pages() const { return pages_; }
+  const graph::KvSpec& kv_spec() const { return kv_spec_; }
+  KvCache& cache() { return *cache_; }
 
   // Runs one step of at most batch_tokens rows and kMaxOutputs outputs; ids are in the vocabulary (checked:
   // invalid_input). Returns logits [outputs][vocabulary], valid until the next step.
@@ -57,10 +64,11 @@ class Runner {
   const model::Model& model_;
   graph::Backend& device_;
   RunnerOptions options_;
-  int64_t pages_;
+  graph::KvSpec kv_spec_;
   graph::MemoryUse memory_;
   std::unique_ptr<graph::WeightSet> weights_;
   std::unique_ptr<graph::KvStore> kv_;
+  std::unique_ptr<KvCache> cache_;
   std::map<graph::StepShape, std::unique_ptr<graph::Executable>> executables_;
 };
 

@@ -1,12 +1,10 @@
-// Stop strings in a stream: whole, in pieces of any size, with common beginnings. And the pool of pages, which is too
-// small for a file of its own.
+// Stop strings in a stream: whole, in pieces of any size, with common beginnings.
 #include "engine/stop_matcher.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "engine/page_pool.hpp"
 
 namespace minfer::engine {
 namespace {
@@ -83,25 +81,6 @@ TEST(StopMatcher, RefusesAnEmptyStopAndTooMany) {
   std::vector<std::string> more = most;
   more.emplace_back("b");
   EXPECT_EQ(error_of([&] { StopMatcher{more}; }), "invalid_input: 65 stop strings; expected at most 64");
-}
-
-TEST(PagePool, GivesTheLowestFreePage) {
-  PagePool pool(3);
-  EXPECT_EQ(pool.free_pages(), 3);
-  EXPECT_EQ(pool.take(), 0);
-  EXPECT_EQ(pool.take(), 1);
-  EXPECT_EQ(pool.take(), 2);
-  EXPECT_EQ(pool.free_pages(), 0);
-  pool.give_back(1);
-  pool.give_back(0);
-  EXPECT_EQ(pool.free_pages(), 2);
-  EXPECT_EQ(pool.take(), 0);
-  EXPECT_EQ(pool.take(), 1);
-}
-
-TEST(PagePool, AnEmptyPoolIsTheCallersFault) {
-  PagePool pool(0);
-  EXPECT_THAT(error_of([&] { pool.take(); }), HasSubstr("internal: "));
 }
 
 }  // namespace

@@ -16,7 +16,9 @@ enum class RopeStyle : uint8_t {
 // How keys and values are stored in the KV cache.
 enum class KvFormat : uint8_t {
   f32,
-  f16,  // rounded to nearest even
+  f16,   // rounded to nearest even
+  bf16,  // rounded to nearest even
+  q8_0,  // 8-bit integers with an f16 scale for each 32 elements of a head
 };
 
 }  // namespace minfer::graph

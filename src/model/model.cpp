@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/file_map.hpp"
+#include "model/rope.hpp"
 
 namespace minfer::model {
 namespace {
@@ -77,8 +78,17 @@ void Model::refuse_unused(std::span<const WeightRow> rows) const {
 }
 
 std::vector<graph::KvLayer> Model::kv_layers() const {
-  return std::vector<graph::KvLayer>(static_cast<size_t>(config_.layers),
-                                     {config_.kv_heads, config_.key_size, config_.value_size});
+  std::vector<graph::KvLayer> layers;
+  for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    const bool window = config_.is_window_layer(layer);
+    const Rope& rope = window ? config_.window_rope : config_.rope;
+    layers.push_back({config_.kv_heads,
+                      config_.key_size,
+                      config_.value_size,
+                      window ? config_.window : 0,
+                      {rope_frequencies(rope).inverse_frequencies, rope.style}});
+  }
+  return layers;
 }
 
 graph::Graph Model::build_graph(const graph::StepShape& shape) const {

@@ -49,7 +49,7 @@ class CpuBackend final : public graph::Backend {
     return std::make_unique<CpuWeights>(isa_, pool_, sources, progress);
   }
   std::unique_ptr<graph::KvStore> create_kv_store(const graph::KvSpec& spec) override {
-    return std::make_unique<CpuKvStore>(spec);
+    return std::make_unique<CpuKvStore>(spec, pool_);
   }
   std::unique_ptr<graph::Executable> compile(graph::Graph graph, graph::MemoryPlan plan,
                                              const graph::WeightSet& weights, graph::KvStore& kv) override;

@@ -11,7 +11,13 @@ namespace minfer::cpu {
 CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool,
                              const CpuWeights& weights, CpuKvStore& kv, const HugeBuffer& arena,
                              const HugeBuffer& scratch)
-    : graph_(std::move(graph)), plan_(std::move(plan)), pool_(pool), arena_(arena), scratch_(scratch), state_{} {
+    : graph_(std::move(graph)),
+      plan_(std::move(plan)),
+      pool_(pool),
+      arena_(arena),
+      scratch_(scratch),
+      state_{},
+      groups_(kv.spec().groups.size()) {
   for (const graph::Node& node : graph_.nodes) {
     const OpRow* row = find_op(node.op);
     check(row != nullptr, "the CPU was given a node that it does not run");
@@ -26,21 +32,27 @@ CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa
   const size_t tokens = static_cast<size_t>(graph_.shape.tokens);
   row_sequence_.reserve(tokens);
   row_position_.reserve(tokens);
-  slots_.reserve(tokens);
-  sequences_.reserve(tokens);
+  for (size_t group = 0; group < groups_; ++group) {
+    slots_[group].reserve(tokens);
+    sequences_[group].reserve(tokens);
+  }
 }
 
-void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence) {
-  const int32_t index = static_cast<int32_t>(sequences_.size());
+void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t index) {
   const int64_t end = sequence.first_position + sequence.rows;
   check(sequence.first_row == static_cast<int64_t>(row_position_.size()) && sequence.rows > 0, "rows out of order");
-  check(end <= static_cast<int64_t>(sequence.pages.size()) * graph::kPageTokens, "a sequence has too few pages");
-  sequences_.push_back({sequence.pages.data(), end});
   for (int64_t position = sequence.first_position; position < end; ++position) {
-    const int32_t page = sequence.pages[static_cast<size_t>(position / graph::kPageTokens)];
     row_sequence_.push_back(index);
     row_position_.push_back(static_cast<int32_t>(position));
-    slots_.push_back(int64_t{page} * graph::kPageTokens + position % graph::kPageTokens);
+  }
+  for (size_t group = 0; group < groups_; ++group) {
+    const std::span<const int32_t> pages = sequence.pages[group];
+    check(end <= static_cast<int64_t>(pages.size()) * graph::kPageTokens, "a sequence has too few pages");
+    sequences_[group].push_back({pages.data(), end});
+    for (int64_t position = sequence.first_position; position < end; ++position) {
+      const int32_t page = pages[static_cast<size_t>(position / graph::kPageTokens)];
+      slots_[group].push_back(int64_t{page} * graph::kPageTokens + position % graph::kPageTokens);
+    }
   }
 }
 
@@ -50,17 +62,22 @@ void CpuExecutable::bind(const graph::StepData& step) {
   check(state_.tokens <= graph_.shape.tokens && state_.outputs <= graph_.shape.outputs, "a step larger than its shape");
   row_sequence_.clear();
   row_position_.clear();
-  slots_.clear();
-  sequences_.clear();
-  for (const graph::SequenceStep& sequence : step.sequences) bind_sequence(sequence);
+  for (size_t group = 0; group < groups_; ++group) {
+    slots_[group].clear();
+    sequences_[group].clear();
+  }
+  int32_t index = 0;
+  for (const graph::SequenceStep& sequence : step.sequences) bind_sequence(sequence, index++);
   check(static_cast<int64_t>(row_position_.size()) == state_.tokens, "sequences do not cover the step's rows");
 
   state_.arena = arena_.data();
   state_.scratch = {scratch_.data(), scratch_.size_bytes()};
   state_.row_sequence = row_sequence_.data();
   state_.row_position = row_position_.data();
-  state_.slots = slots_.data();
-  state_.sequences = sequences_.data();
+  for (size_t group = 0; group < groups_; ++group) {
+    state_.slots[group] = slots_[group].data();
+    state_.sequences[group] = sequences_[group].data();
+  }
   const auto input = [&](graph::Input which) { return state_.i32(graph_.inputs[static_cast<size_t>(which)]); };
   std::copy(step.token_ids.begin(), step.token_ids.end(), input(graph::Input::token_ids));
   std::copy(row_position_.begin(), row_position_.end(), input(graph::Input::positions));

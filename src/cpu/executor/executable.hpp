@@ -3,6 +3,7 @@
 // capacity of the shape. The arena, the scratch and the pool belong to the backend, which outlives it.
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
@@ -25,7 +26,7 @@ class CpuExecutable final : public graph::Executable {
  private:
   // Fills the rows' arrays and the inputs from the step. Errors: internal for a step that does not fit the shape.
   void bind(const graph::StepData& step);
-  void bind_sequence(const graph::SequenceStep& sequence);
+  void bind_sequence(const graph::SequenceStep& sequence, int32_t index);
 
   graph::Graph graph_;
   graph::MemoryPlan plan_;
@@ -36,8 +37,10 @@ class CpuExecutable final : public graph::Executable {
   StepState state_;
   std::vector<int32_t> row_sequence_;
   std::vector<int32_t> row_position_;
-  std::vector<int64_t> slots_;
-  std::vector<AttentionSequence> sequences_;
+  // By KV group.
+  std::array<std::vector<int64_t>, graph::kMaxKvGroups> slots_;
+  std::array<std::vector<AttentionSequence>, graph::kMaxKvGroups> sequences_;
+  size_t groups_;
 };
 
 }  // namespace minfer::cpu

@@ -44,7 +44,7 @@ const OpRow* find_op(graph::Op op) {
 }
 
 AttentionCapacity attention_capacity(const graph::Graph& graph, const graph::KvSpec& kv, int threads) {
-  return {graph.shape.tokens, kv.pages * graph::kPageTokens, threads};
+  return {graph.shape.tokens, kv.sequence_tokens, threads};
 }
 
 int64_t graph_scratch_bytes(const graph::Graph& graph, const graph::KvSpec& kv, int threads) {

@@ -3,6 +3,7 @@
 // a barrier.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,8 +34,9 @@ struct StepState {
   int64_t outputs;              // rows of logits
   const int32_t* row_sequence;  // [tokens]
   const int32_t* row_position;  // [tokens]
-  const int64_t* slots;         // [tokens]: where each token's K and V go
-  const AttentionSequence* sequences;
+  // By KV group: where each token's K and V go, and the sequences with their pages in the group.
+  std::array<const int64_t*, graph::kMaxKvGroups> slots;  // [tokens]
+  std::array<const AttentionSequence*, graph::kMaxKvGroups> sequences;
 
   const graph::ValueType& type(graph::ValueId id) const { return graph->values[static_cast<size_t>(id)].type; }
   int64_t rows(graph::ValueId id) const { return type(id).rows == graph::Rows::tokens ? tokens : outputs; }

@@ -33,7 +33,7 @@ void append(const StepState& state, Worker& worker, graph::ValueId k, graph::Val
   KvAppendArgs args;
   args.spec = layer.spec;
   args.tokens = state.tokens;
-  args.slots = state.slots;
+  args.slots = state.slots[layer.group];
   args.k = state.f32(k);
   args.k_stride = state.type(k).width;
   args.v = state.f32(v);
@@ -106,7 +106,7 @@ void run_attention(const StepState& state, const graph::Node& node, Worker& work
   args.rows = state.tokens;
   args.row_sequence = state.row_sequence;
   args.row_position = state.row_position;
-  args.sequences = state.sequences;
+  args.sequences = state.sequences[layer.group];
   args.q = state.f32(node.inputs[0]);
   args.q_stride = state.type(node.inputs[0]).width;
   args.k_base = layer.k_base;
