@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/generate.hpp"
+#include "engine/plan.hpp"
 #include "engine/perplexity.hpp"
 #include "model/vocab.hpp"
 #include "model_runs.hpp"

@@ -14,6 +14,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
 #include "cli/model_options.hpp"
+#include "cli/op_timing.hpp"
 #include "cli/usage.hpp"
 #include "engine/forward.hpp"
 #include "engine/work.hpp"
@@ -77,8 +78,10 @@ gguf::File open_synthetic(const Options& options) {
 
 class Bench {
  public:
-  Bench(LoadedModel& loaded, const graph::DeviceLimits& limits, int repetitions)
-      : loaded_(loaded), limits_(limits), repetitions_(repetitions), random_(1) {}
+  Bench(LoadedModel& loaded, const graph::DeviceLimits& limits, int repetitions, bool op_timing)
+      : loaded_(loaded), limits_(limits), repetitions_(repetitions), op_timing_(op_timing), random_(1) {
+    device().set_op_timing(false);  // on in measured runs only
+  }
 
   Row prefill(int64_t tokens, int64_t depth) {
     const double limit = engine::prefill_limit_seconds(loaded_.model, device(), limits_, tokens, depth);
@@ -101,7 +104,7 @@ class Bench {
 
  private:
   static std::string depth_suffix(int64_t depth) { return depth == 0 ? "" : fmt::format("@d{}", depth); }
-  const graph::Backend& device() const { return loaded_.registry.preferred(); }
+  graph::Backend& device() const { return loaded_.registry.preferred(); }
 
   std::vector<int32_t> random_tokens(int64_t count) {
     std::vector<int32_t> ids;
@@ -117,9 +120,11 @@ class Bench {
       if (interrupted()) fail(ErrorCode::cancelled, "cancelled in {}", name);
       engine::Sequence sequence(loaded_.runner->cache());
       if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth));
+      device().set_op_timing(op_timing_ && run > 0);
       const auto start = std::chrono::steady_clock::now();
       work(sequence);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      device().set_op_timing(false);
       if (run > 0) rates.push_back(static_cast<double>(tokens) / seconds);  // the first run warms up
     }
     double mean = 0, variance = 0;
@@ -132,6 +137,7 @@ class Bench {
   LoadedModel& loaded_;
   const graph::DeviceLimits& limits_;
   int repetitions_;
+  bool op_timing_;
   std::mt19937_64 random_;
 };
 
@@ -196,7 +202,7 @@ int run_bench(Options options) {
   LoadedModel loaded(std::move(file), options.model);
   load_weights(loaded, options.model, options.model.context);
   const graph::DeviceLimits limits = loaded.registry.preferred().measure_limits();
-  Bench bench(loaded, limits, options.repetitions);
+  Bench bench(loaded, limits, options.repetitions, options.model.op_timing);
   std::vector<Row> rows;
   for (const int64_t depth : options.depths) {
     for (const int64_t tokens : options.prompts) {
@@ -207,6 +213,7 @@ int run_bench(Options options) {
     }
   }
   write_stdout(format_rows(rows, options, loaded, limits));
+  if (options.model.op_timing) write_stderr(op_timing_text(loaded.registry.preferred().op_times(), limits));
   return 0;
 }
 

@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <map>
 #include <string>
-#include <tuple>
 
+#include "engine/plan.hpp"
 #include "graph/placement.hpp"
 
 namespace minfer::cli {
@@ -27,18 +27,9 @@ void print_devices(const graph::Registry& registry) {
 }
 
 void print_layouts(const model::Model& model, const graph::Backend& device) {
-  std::map<std::tuple<std::string, std::string, std::string>, std::pair<int, int64_t>> groups;
-  for (const graph::WeightSource& weight : model.weights()) {
-    const graph::WeightLayout layout = device.choose_layout(weight.shape, weight.dtype, weight.role);
-    auto& [count, bytes] = groups[{std::string(tensor::dtype_info(weight.dtype).name), std::string(layout.name),
-                                   std::string(graph::format_name(layout.activation_format))}];
-    ++count;
-    bytes += layout.bytes;
-  }
-  for (const auto& [key, value] : groups) {
-    const auto& [dtype, layout, activation] = key;
-    say("weights {:<6} -> {:<8} {:4} tensors {:9.1f} MB, activations {}\n", dtype, layout, value.first,
-        megabytes(value.second), activation);
+  for (const engine::LayoutUse& use : engine::weights_by_layout(model, device)) {
+    say("weights {:<6} -> {:<8} {:4} tensors {:9.1f} MB, activations {}\n", use.dtype, use.layout, use.tensors,
+        megabytes(use.bytes), graph::format_name(use.activation_format));
   }
 }
 

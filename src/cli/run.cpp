@@ -7,6 +7,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
 #include "cli/model_options.hpp"
+#include "cli/op_timing.hpp"
 #include "cli/prompt.hpp"
 #include "cli/sampler_options.hpp"
 #include "cli/usage.hpp"
@@ -92,6 +93,7 @@ int run(const Options& options) {
       engine::generate(*loaded.runner, sequence, tokenizer, request, context, write_stdout, interrupted);
   write_stdout("\n");
   print_timings(result, request.sampler.seed);
+  if (options.model.op_timing) print_op_timing(loaded.registry.preferred());
   return finish(result, context);
 }
 

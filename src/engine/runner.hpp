@@ -1,11 +1,12 @@
 // A model on a device, ready to run steps: its weights, its KV pages, and the executables of the step shapes met so
-// far. What it takes in memory is planned from the header and checked against the device before anything is loaded. One
-// thread, the engine's, makes all calls. The Model and the Backend outlive the runner.
+// far. What it takes in memory is planned from the header (plan.hpp) and checked against the device before anything is
+// loaded. One thread, the engine's, makes all calls. The Model and the Backend outlive the runner.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,25 +23,16 @@ struct RunnerOptions {
   graph::KvFormat value_format = graph::KvFormat::f16;
   bool fuse = true;       // false: run the graph as the model wrote it, for comparing
   int64_t sequences = 1;  // how many of the context's length the KV cache holds at once
+  std::optional<int64_t> memory_limit_bytes = std::nullopt;  // of the device; beyond it loading is refused
 };
 
 inline constexpr int64_t kMaxBatchTokens = 1 << 16;
 inline constexpr int64_t kMaxContextTokens = int64_t{1} << 30;
 inline constexpr int64_t kMaxSequences = graph::kMaxOutputs;
 
-// The KV cache of a model: layers of equal window are a group.
-graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options);
-
 // The graph of a step shape as the device will run it.
 graph::Graph device_graph(const model::Model& model, const graph::Backend& device, const graph::StepShape& shape,
                           bool fuse);
-
-// What the model will take on the device. Reads no tensor data. Errors: invalid_input for options out of range,
-// unsupported where the device can't hold a weight or the cache.
-graph::MemoryUse plan_memory_use(const model::Model& model, const graph::Backend& device, const RunnerOptions& options);
-
-// Errors: out_of_memory with the numbers where the device reports less than the plan takes.
-void check_budget(const graph::MemoryUse& use, const graph::Backend& device);
 
 class Runner {
  public:

@@ -26,6 +26,8 @@ class CpuBackend final : public graph::Backend {
   }
   graph::DeviceMemory memory() const override { return host_memory(); }
   graph::DeviceLimits measure_limits() override { return cpu::measure_limits(isa_, pool_); }
+  void set_op_timing(bool on) override { timer_.set(on); }
+  graph::OpTimes op_times() const override { return timer_.times(); }
 
   std::optional<std::string> unsupported_reason(const graph::Graph& graph, const graph::Node& node) const override {
     const OpRow* row = find_op(node.op);
@@ -59,6 +61,7 @@ class CpuBackend final : public graph::Backend {
   ThreadPool pool_;
   HugeBuffer arena_;
   HugeBuffer scratch_;
+  OpTimer timer_;
 };
 
 void CpuBackend::check_kv(const graph::KvSpec& spec) const {
@@ -83,7 +86,7 @@ std::unique_ptr<graph::Executable> CpuBackend::compile(graph::Graph graph, graph
   grow(arena_, plan.arena_bytes, "activations");
   grow(scratch_, scratch_bytes(graph, cpu_kv.spec()), "attention scratch");
   return std::make_unique<CpuExecutable>(std::move(graph), std::move(plan), isa_, pool_,
-                                         dynamic_cast<const CpuWeights&>(weights), cpu_kv, arena_, scratch_);
+                                         dynamic_cast<const CpuWeights&>(weights), cpu_kv, arena_, scratch_, timer_);
 }
 
 }  // namespace

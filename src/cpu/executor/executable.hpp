@@ -1,6 +1,6 @@
 // A graph compiled for the CPU: its nodes with their op rows, run in order by all threads of the pool in one parallel
 // section, with a barrier after each node. A step allocates nothing: the arrays that describe its rows have the
-// capacity of the shape. The arena, the scratch and the pool belong to the backend, which outlives it.
+// capacity of the shape. The arena, the scratch, the pool and the timer belong to the backend, which outlives it.
 #pragma once
 
 #include <array>
@@ -9,6 +9,7 @@
 
 #include "base/thread_pool.hpp"
 #include "cpu/executor/op_table.hpp"
+#include "cpu/executor/op_timer.hpp"
 #include "cpu/runtime/memory.hpp"
 #include "graph/backend.hpp"
 
@@ -19,7 +20,7 @@ class CpuExecutable final : public graph::Executable {
   // `arena` and `scratch` are of the plan's sizes or larger; they are read at each run, so the backend may replace
   // them.
   CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool, const CpuWeights& weights,
-                CpuKvStore& kv, const HugeBuffer& arena, const HugeBuffer& scratch);
+                CpuKvStore& kv, const HugeBuffer& arena, const HugeBuffer& scratch, OpTimer& timer);
 
   std::span<const float> run(const graph::StepData& step) override;
 
@@ -27,6 +28,11 @@ class CpuExecutable final : public graph::Executable {
   // Fills the rows' arrays and the inputs from the step. Errors: internal for a step that does not fit the shape.
   void bind(const graph::StepData& step);
   void bind_sequence(const graph::SequenceStep& sequence, int32_t index);
+  void run_nodes();
+  // The same with a time stamp after each node.
+  void run_timed(const graph::StepData& step);
+  // Finds the timer's rows of the nodes.
+  void prepare_timing();
 
   graph::Graph graph_;
   graph::MemoryPlan plan_;
@@ -41,6 +47,13 @@ class CpuExecutable final : public graph::Executable {
   std::array<std::vector<int64_t>, graph::kMaxKvGroups> slots_;
   std::array<std::vector<AttentionSequence>, graph::kMaxKvGroups> sequences_;
   size_t groups_;
+
+  OpTimer& timer_;
+  // By node; empty until the first timed step.
+  std::vector<size_t> timer_rows_;
+  std::vector<graph::OpWork> work_;
+  std::vector<OpTimer::Clock::time_point> stamps_;  // the start, and each node's end
+  std::vector<int64_t> cache_row_bytes_;            // by layer
 };
 
 }  // namespace minfer::cpu
