@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/generate.hpp"
-#include "engine/plan.hpp"
 #include "engine/perplexity.hpp"
+#include "engine/plan.hpp"
 #include "model/vocab.hpp"
 #include "model_runs.hpp"
 

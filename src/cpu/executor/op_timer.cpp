@@ -12,7 +12,7 @@ double seconds_of(OpTimer::Clock::duration duration) {
 
 size_t OpTimer::row(graph::Op op, const std::string& what) {
   const auto [found, is_new] = index_.try_emplace({op, what}, rows_.size());
-  if (is_new) rows_.push_back({{op, what, true}, {op, what, false}});
+  if (is_new) rows_.push_back({{op, what, true, 0, 0, {}}, {op, what, false, 0, 0, {}}});
   return found->second;
 }
 
