@@ -28,6 +28,7 @@ class Sequence {
 
   std::span<const int32_t> tokens() const { return tokens_; }
   int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
+  bool publishes() const { return publish_; }
 
   // For an empty sequence: takes the pages of the longest published prefix of `ids` that leaves at least one token to
   // run. Returns its length, a multiple of 64.
