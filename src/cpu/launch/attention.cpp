@@ -226,8 +226,8 @@ class AttentionRun {
     job.window = spec.window;
     job.k_format = spec.kv.k_format;
     job.v_format = spec.kv.v_format;
-    job.k = args_.k_base + kv_head * kv_k_head_bytes(spec.kv);
-    job.v = args_.v_base + kv_head * kv_v_head_bytes(spec.kv);
+    job.k = args_.k_base + kv_head * kv_head_bytes(spec.kv.k_format, spec.kv.head_dim_k);
+    job.v = args_.v_base + kv_head * kv_head_bytes(spec.kv.v_format, spec.kv.head_dim_v);
     job.k_page_stride = args_.k_page_stride;
     job.v_page_stride = args_.v_page_stride;
     job.pages = args_.sequences[args_.row_sequence[first_row]].pages;
