@@ -38,6 +38,11 @@ constexpr bool kv_has_scales(KvFormat format) {
   return format == KvFormat::q8_0;
 }
 
+// Whether heads of a size can be kept in a format.
+constexpr bool kv_format_fits(KvFormat format, int64_t head_dim) {
+  return !kv_has_scales(format) || head_dim % kKvBlockElements == 0;
+}
+
 // Bytes of one element, its share of a scale left out.
 constexpr int64_t kv_element_bytes(KvFormat format) {
   if (format == KvFormat::f32) return 4;
