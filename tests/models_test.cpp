@@ -40,17 +40,6 @@ const std::vector<KnownModel>& known_models() {
   return models;
 }
 
-std::string model_path(const std::string& name) {
-  return environment_options().model_dir + "/" + name + ".gguf";
-}
-
-// Whether a test of this file can't run; fails it where models are required.
-bool is_absent(const std::string& path) {
-  if (std::filesystem::exists(path)) return false;
-  EXPECT_FALSE(environment_options().require_models) << path << " is absent";
-  return true;
-}
-
 std::vector<std::string> vector_isas() {
   std::vector<std::string> isas = available_isas();
   std::erase(isas, "scalar");
