@@ -35,7 +35,7 @@ class Engine : public ::testing::Test {
       : json_(read_json(golden_path("tiny/llama.json"))),
         prompt_(json_.at("prompt").get<std::vector<int32_t>>()),
         greedy_(json_.at("greedy").get<std::vector<int32_t>>()),
-        loaded_(golden_path("tiny/llama.gguf"), "", 1, exact_options(context, 16)),
+        loaded_(golden_path("tiny/llama.gguf"), "", 1, exact_options(context, 16, 3)),
         pool_(loaded_.runner.cache().pool(0)) {}
 
   engine::Runner& runner() { return loaded_.runner; }
@@ -61,13 +61,12 @@ class TwoPages : public Engine {
 
 // --- sequences ---
 
-TEST_F(Engine, ARunOutOfPagesLeavesTheSequenceAsItWas) {
+TEST_F(Engine, AFullContextLeavesTheSequenceAsItWas) {
   engine::Sequence sequence(runner().cache());
   engine::append(runner(), sequence, prompt_);
   const std::vector<int32_t> more(greedy_.begin(), greedy_.begin() + 25);
-  EXPECT_EQ(pool_.available_pages(), 0);
   EXPECT_THAT(error_of([&] { engine::append(runner(), sequence, more); }),
-              HasSubstr("out_of_memory: a sequence of 65 tokens needs 1 more KV pages of 64 tokens; 0 are free"));
+              HasSubstr("out_of_memory: 25 tokens after 40 are more than the context of 64 holds"));
   EXPECT_EQ(std::vector<int32_t>(sequence.tokens().begin(), sequence.tokens().end()), prompt_);
   // It goes on as if nothing had happened, up to the last token of the page.
   const auto logits = copy(engine::append(runner(), sequence, std::span(more).first(24)));
@@ -80,15 +79,15 @@ TEST_F(Engine, ARunOutOfPagesLeavesTheSequenceAsItWas) {
 TEST_F(TwoPages, PagesAreTakenAsTheSequenceGrowsAndGivenBack) {
   {
     engine::Sequence sequence(runner().cache());
-    EXPECT_EQ(pool_.available_pages(), 2);
+    EXPECT_EQ(pool_.available_pages(), 6);
     engine::append(runner(), sequence, prompt_);
-    EXPECT_EQ(pool_.available_pages(), 1);
+    EXPECT_EQ(pool_.available_pages(), 5);
     engine::append(runner(), sequence, std::span(greedy_).first(24));
-    EXPECT_EQ(pool_.available_pages(), 1) << "64 tokens fit one page";
+    EXPECT_EQ(pool_.available_pages(), 5) << "64 tokens fit one page";
     engine::append(runner(), sequence, std::span(greedy_).subspan(24, 1));
-    EXPECT_EQ(pool_.available_pages(), 0);
+    EXPECT_EQ(pool_.available_pages(), 4);
   }
-  EXPECT_EQ(pool_.available_pages(), 2);
+  EXPECT_EQ(pool_.available_pages(), 6);
 }
 
 TEST_F(TwoPages, TwoSequencesOfOnePoolDoNotMeet) {
@@ -147,7 +146,7 @@ TEST_F(Engine, PlansAsManyBytesAsThePartsTake) {
   const graph::MemoryUse use = runner().memory();
   // Layers, tokens of a page, heads, head size, keys and values, f32.
   const model::Config& config = loaded_.model.config();
-  EXPECT_EQ(use.kv_bytes, config.layers * 64 * config.kv_heads * config.key_size * 2 * 4);
+  EXPECT_EQ(use.kv_bytes, 3 * config.layers * 64 * config.kv_heads * config.key_size * 2 * 4);
   EXPECT_GT(use.weights_bytes, 0);
   EXPECT_GE(use.activation_bytes, 16 * config.vocabulary * 4) << "a step's logits at least";
   EXPECT_EQ(use.total_bytes(), use.weights_bytes + use.kv_bytes + use.activation_bytes + use.scratch_bytes);
@@ -167,7 +166,7 @@ class Generation : public TwoPages {
     text_.clear();
     engine::Sequence sequence(runner().cache());
     return engine::generate(
-        sequence, tokenizer_, request_, context, [&](std::string_view text) { text_ += text; }, cancelled);
+        runner(), sequence, tokenizer_, request_, context, [&](std::string_view text) { text_ += text; }, cancelled);
   }
   std::string decoded(size_t tokens) const {
     return tokenizer_.decode(std::span(greedy_).first(tokens), {.show_control = false, .at_text_start = false});
@@ -221,7 +220,7 @@ TEST_F(Generation, IsCancelledInThePromptAndBetweenTokens) {
   EXPECT_EQ(result.reason, engine::StopReason::cancelled);
   EXPECT_EQ(result.generated_tokens, 2);
   EXPECT_EQ(text_, decoded(2)) << "what was generated stands";
-  EXPECT_EQ(pool_.available_pages(), 2);
+  EXPECT_EQ(pool_.available_pages(), 6);
 }
 
 TEST_F(Generation, StopsAtTheEndTokenWithoutShowingIt) {

@@ -18,9 +18,8 @@
 
 #include "base/error.hpp"
 #include "devices.hpp"
-#include "engine/page_pool.hpp"
+#include "engine/forward.hpp"
 #include "engine/runner.hpp"
-#include "engine/sequence.hpp"
 #include "model/model.hpp"
 
 namespace minfer::test {

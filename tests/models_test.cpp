@@ -122,7 +122,7 @@ Answer answer(Loaded& loaded, const std::string& question, const engine::Sampler
   request.max_tokens = max_tokens;
   engine::Sequence sequence(loaded.runner.cache());
   Answer answer;
-  answer.result = engine::generate(runner, sequence, tokenizer, request, loaded.runner.options().context_tokens,
+  answer.result = engine::generate(loaded.runner, sequence, tokenizer, request, loaded.runner.options().context_tokens,
                                    [&](std::string_view text) { answer.text += text; }, {});
   return answer;
 }
@@ -247,7 +247,7 @@ TEST_P(Quantized, BitsDependNeitherOnThreadsNorOnStepsNorOnFusion) {
     const auto logits = [&](int threads, int64_t batch, bool fuse) {
       Loaded loaded(path_, isa, threads, {64, batch, graph::KvFormat::f16, graph::KvFormat::f16, fuse});
       engine::Sequence sequence(loaded.runner.cache());
-      const auto last = engine::append(runner, sequence, ids);
+      const auto last = engine::append(loaded.runner, sequence, ids);
       return std::vector<float>(last.begin(), last.end());
     };
     const auto expected = logits(2, 64, true);
