@@ -36,12 +36,9 @@ template <class F>
 constexpr int kSweepColumns = F::kDepth == 2 ? 3 : 4;
 
 // Columns that are streamed. In a sweep both panels share a broadcast, and the sums of some columns stay in registers:
-// worth its way through memory from here on, later where few quads are added in 16 bits.
+// worth its way through memory from here on, but not where few quads are added in 16 bits.
 template <class F>
-constexpr int64_t kMostStreamed = F::kDepth <= 2            ? 16
-                                  : F::kSign == Sign::plain ? 8
-                                                            : 4;
-static_assert(16 <= kStreamColumns);
+constexpr int64_t kMostStreamed = F::kDepth <= 2 ? kStreamColumns : (F::kSign == Sign::plain ? 8 : 4);
 
 // Where a row of activations has its parts, in bytes.
 struct RowLayout {
@@ -59,12 +56,6 @@ struct RowLayout {
 
 [[gnu::always_inline]] inline __m256i broadcast_quad(const std::byte* p) {
   return _mm256_set1_epi32(*reinterpret_cast<const int32_t*>(p));
-}
-
-template <Sign kSign>
-[[gnu::always_inline]] inline __m256i activations(const std::byte* p) {
-  const __m256i v = broadcast_quad(p);
-  return kSign == Sign::offset ? _mm256_xor_si256(v, _mm256_set1_epi8(-128)) : v;
 }
 
 // Products of one quad in 16 bits.
@@ -143,15 +134,36 @@ template <class F>
   return product;
 }
 
-// One block of activations of some rows, `stride` bytes apart; the sums (of the block, or of its halves) have their
-// own.
+// One block of activations of some rows: each part and its bytes from a row to the next. Quants as the format reads
+// them; sums of the block, or of its halves.
 struct BlockActivations {
   const std::byte* quants;
   const std::byte* scales;
-  int64_t stride;
+  int64_t quants_stride;
+  int64_t scales_stride;
   const std::byte* sums;
   int64_t sums_stride;
 };
+
+[[gnu::always_inline]] inline void store(void* p, __m256i v) {
+  _mm256_store_si256(static_cast<__m256i*>(p), v);
+}
+[[gnu::always_inline]] inline __m256i load_aligned(const void* p) {
+  return _mm256_load_si256(static_cast<const __m256i*>(p));
+}
+
+// One row's activations of some blocks as `offset` formats read them: an exclusive or for 8 quads, where one with each
+// broadcast would cost an eighth of the time.
+struct alignas(32) OffsetActivations {
+  std::byte quants[kTileBlocks * kBlock];
+};
+
+[[gnu::always_inline]] inline void offset_activations(const std::byte* x, int64_t blocks, OffsetActivations& out) {
+  for (int64_t b = 0; b < blocks; ++b) {
+    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + b * kBlock));
+    store(out.quants + b * kBlock, _mm256_xor_si256(v, _mm256_set1_epi8(-128)));
+  }
+}
 
 // The integer start values of a block: one for each scale.
 template <class F>
@@ -178,7 +190,7 @@ template <class F>
       for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
         __m256i words = _mm256_setzero_si256();
         for (int q = part; q < part + F::kDepth; ++q) {
-          const __m256i a = activations<F::kSign>(x.quants + c * x.stride + 4 * q);
+          const __m256i a = broadcast_quad(x.quants + c * x.quants_stride + 4 * q);
           const __m256i product = multiply<F::kSign>(w.q[q], a);
           words = q == part ? product : add_words(words, product);
         }
@@ -187,7 +199,7 @@ template <class F>
     }
     float* out = products + c * stride;
     _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), integers, scales, mins, kLanes,
-                                 broadcast(x.scales + c * x.stride), x.sums + c * x.sums_stride));
+                                 broadcast(x.scales + c * x.scales_stride), x.sums + c * x.sums_stride));
   }
 }
 
@@ -206,9 +218,18 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
     const std::byte* x = tile.x + g * F::kBlocks * kBlock;
     const std::byte* xs = tile.x + layout.scales + g * F::kBlocks * 4;
     const std::byte* xm = tile.x + layout.sums + g * F::kBlocks * 4;
+    BlockActivations block{x, xs, tile.x_stride, tile.x_stride, xm, tile.x_stride};
+    [[maybe_unused]] OffsetActivations offset[kMostStreamed<F>];
+    if constexpr (F::kSign == Sign::offset) {
+      for (int64_t c = 0; c < tile.columns; ++c) offset_activations(x + c * tile.x_stride, F::kBlocks, offset[c]);
+      block.quants = offset[0].quants;
+      block.quants_stride = sizeof(offset[0]);
+    }
     alignas(32) float halves[kMostStreamed<F>][16];
     if constexpr (F::kMins && F::kHalves == 2) {
       for (int64_t c = 0; c < tile.columns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
+      block.sums = reinterpret_cast<const std::byte*>(halves[0]);
+      block.sums_stride = sizeof(halves[0]);
     }
     const auto* group = reinterpret_cast<const uint8_t*>(panel) + g * F::kGroupBytes;
     alignas(32) float scales[kScales * kLanes];
@@ -218,13 +239,11 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
       for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(group + kPrefetchBytes + b * kBlockBytes + i);
       Quads w;
       F::quads(group, b, w);
-      BlockActivations block{x + b * kBlock, xs + 4 * b, tile.x_stride, xm + 4 * b, tile.x_stride};
-      if constexpr (F::kHalves == 2) {
-        block.sums = reinterpret_cast<const std::byte*>(halves[0] + 2 * b);
-        block.sums_stride = sizeof(halves[0]);
-      }
       add_block<F>(tile.columns, w, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes, block, out,
                    out_stride);
+      block.quants += kBlock;
+      block.scales += 4;
+      block.sums += 4 * F::kHalves;
     }
   }
 }
@@ -246,13 +265,6 @@ struct alignas(64) Unpacked {
 }
 [[gnu::always_inline]] inline __m256i odd_bytes(__m256i v) {
   return _mm256_srai_epi16(v, 8);
-}
-
-[[gnu::always_inline]] inline void store(void* p, __m256i v) {
-  _mm256_store_si256(static_cast<__m256i*>(p), v);
-}
-[[gnu::always_inline]] inline __m256i load_aligned(const void* p) {
-  return _mm256_load_si256(static_cast<const __m256i*>(p));
 }
 
 // Asks for block b of what unpack will read kTileBlocks blocks after the group at `offset` of panel p: across the end
@@ -308,18 +320,6 @@ struct alignas(32) WideActivations {
     const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + b * kBlock));
     store(out.parts[0] + b * kBlock, even_bytes(v));
     store(out.parts[1] + b * kBlock, odd_bytes(v));
-  }
-}
-
-// One row's activations of kTileBlocks blocks as `offset` formats read them.
-struct alignas(32) OffsetActivations {
-  std::byte quants[kTileBlocks * kBlock];
-};
-
-[[gnu::always_inline]] inline void offset_activations(const std::byte* x, int64_t blocks, OffsetActivations& out) {
-  for (int64_t b = 0; b < blocks; ++b) {
-    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + b * kBlock));
-    store(out.quants + b * kBlock, _mm256_xor_si256(v, _mm256_set1_epi8(-128)));
   }
 }
 
@@ -426,7 +426,6 @@ template <class F, int kPanels, int kColumns>
   if constexpr (F::kSign == Sign::wide) {
     for (int c = 0; c < kColumns; ++c) widen_activations(x + c * x_stride, blocks, wide[c]);
   }
-  // An exclusive or with each broadcast would cost as much as an eighth of the products.
   [[maybe_unused]] OffsetActivations offset[F::kSign == Sign::offset ? kColumns : 1];
   if constexpr (F::kSign == Sign::offset) {
     for (int c = 0; c < kColumns; ++c) offset_activations(x + c * x_stride, blocks, offset[c]);
