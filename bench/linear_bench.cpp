@@ -1,7 +1,9 @@
 // Linear kernels against the machine's limits: for each instruction set and type, decode (one column, weights larger
 // than the caches) as a fraction of the read bandwidth measured on the same memory in the same seconds, and prefill
 // (256 columns) as a fraction of the instruction set's 8-bit dot rate (AVX-512: vpdpbusd; AVX2: maddubs summed in 16
-// bits by fours). Usage: linear_bench [ISA|all] [TYPE|all] [THREADS]. Plain types count against fp32 FMA.
+// bits by fours). Plain types count against fp32 FMA. With `rows`: a few streams that decode together, 1 ... 32 rows of
+// activations and weights larger than the caches; the ratio is the gain in rows a second over one row.
+// Usage: linear_bench [ISA|all] [TYPE|all] [THREADS] [rows].
 #include <immintrin.h>
 #include <sched.h>
 
@@ -211,6 +213,52 @@ void bench_type(Isa isa, const LinearType& type, const HugeBuffer& memory, std::
   std::fflush(stdout);
 }
 
+constexpr int64_t kBatchRows[] = {1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32};
+constexpr int kBatchRounds = 7;
+constexpr std::pair<int64_t, int64_t> kBatchShapes[] = {{896, 4864}, {1024, 3072}, {151936, 896}};
+
+// The best time of a product with each of kBatchRows. Equal matrices follow each other to fill the memory; a round
+// takes all row counts, so that a disturbance hits few of its runs.
+void bench_rows(Isa isa, const LinearType& type, int64_t n, int64_t shape_k, ThreadPool& pool) {
+  const int64_t block = tensor::dtype_info(type.dtype).block_elements;
+  const int64_t k = (shape_k + block - 1) / block * block;  // 896 is no multiple of 256
+  const Layout layout = *linear_layout(isa, type.dtype);
+  const int64_t bytes = panel_matrix_bytes(type.dtype, layout, n, k);
+  const int64_t copies = (kDecodeBytes + bytes - 1) / bytes;
+  const HugeBuffer memory(static_cast<size_t>(copies * bytes), "benchmark weights");
+  fill(type, layout, copies * n, k, memory.data());
+  const int64_t most = kBatchRows[std::size(kBatchRows) - 1];
+  const Inputs inputs = make_inputs(most, k);
+  const HugeBuffer out(static_cast<size_t>(most * n) * sizeof(float), "benchmark outputs");
+  double best[std::size(kBatchRows)];
+  std::fill(std::begin(best), std::end(best), 1e9);
+  for (int round = 0; round < kBatchRounds; ++round) {
+    for (size_t i = 0; i < std::size(kBatchRows); ++i) {
+      const double time = best_time(pool, 1, [&](Worker& worker) {
+        for (int64_t copy = 0; copy < copies; ++copy) {
+          const LinearTask task{{type.dtype, layout, n, k, memory.data() + copy * bytes},
+                                nullptr,
+                                nullptr,
+                                reinterpret_cast<float*>(out.data()),
+                                n};
+          launch_linear(isa, worker, inputs.rows(kBatchRows[i], k), {&task, 1});
+        }
+      });
+      best[i] = std::min(best[i], time / static_cast<double>(copies));
+    }
+  }
+  std::printf("%s %s %ldx%ld, %d threads\n", std::string(isa_name(isa)).c_str(),
+              std::string(tensor::dtype_info(type.dtype).name).c_str(), static_cast<long>(n), static_cast<long>(k),
+              pool.threads());
+  for (size_t i = 0; i < std::size(kBatchRows); ++i) {
+    const auto rows = static_cast<double>(kBatchRows[i]);
+    std::printf("  %2.0f rows %8.0f us %5.1f GB/s %5.0f GOPS  ratio %5.2f\n", rows, best[i] * 1e6,
+                static_cast<double>(bytes) / best[i] / 1e9, 2e-9 * static_cast<double>(n * k) * rows / best[i],
+                rows * best[0] / best[i]);
+  }
+  std::fflush(stdout);
+}
+
 int run(int argc, char** argv) {
   const std::string isa_wanted = argc > 1 ? argv[1] : "all";
   const std::string type_wanted = argc > 2 ? argv[2] : "all";
@@ -221,6 +269,13 @@ int run(int argc, char** argv) {
   const HugeBuffer memory(static_cast<size_t>(kDecodeBytes), "benchmark weights");
   for (const Isa isa : {Isa::avx512, Isa::avx2}) {
     if (!isa_available(isa) || (isa_wanted != "all" && isa_wanted != isa_name(isa))) continue;
+    if (argc > 4) {
+      for (const LinearType& type : kLinearTypes) {
+        if (type_wanted != "all" && type_wanted != tensor::dtype_info(type.dtype).name) continue;
+        for (const auto& [n, k] : kBatchShapes) bench_rows(isa, type, n, k, several);
+      }
+      continue;
+    }
     const Limits limits = measure_limits(isa, several);
     std::printf("%s, %d threads: 8-bit dots %.0f GOPS, fp32 FMA %.0f GFLOP/s\n", std::string(isa_name(isa)).c_str(),
                 several.threads(), limits.dots / 1e9, limits.fma / 1e9);

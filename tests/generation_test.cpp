@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/generate.hpp"
+#include "engine/batcher.hpp"
 #include "engine/perplexity.hpp"
 #include "engine/plan.hpp"
 #include "model/vocab.hpp"
@@ -163,18 +163,26 @@ class Generation : public TwoPages {
     request_.max_tokens = 12;
   }
 
-  engine::GenerateResult generate(int64_t context = 128, const engine::CancelFn& cancelled = {}) {
+  // `cancel_at`: after how many steps it is cancelled.
+  engine::Result generate(int64_t cancel_at = -1) {
     text_.clear();
-    engine::Sequence sequence(runner().cache());
-    return engine::generate(
-        runner(), sequence, tokenizer_, request_, context, [&](std::string_view text) { text_ += text; }, cancelled);
+    engine::Batcher batcher(runner(), tokenizer_, {});
+    engine::Result result;
+    const engine::RequestId id = batcher.submit(request_, {[&](int32_t, std::string_view text) { text_ += text; },
+                                                           [&](const engine::Result& ended) { result = ended; }});
+    for (int64_t steps = 0; steps != cancel_at && batcher.step();) ++steps;
+    batcher.cancel(id);
+    batcher.step();
+    EXPECT_EQ(pool_.available_pages(), pool_.pages());
+    if (result.error) throw *result.error;
+    return result;
   }
   std::string decoded(size_t tokens) const {
     return tokenizer_.decode(std::span(greedy_).first(tokens), {.show_control = false, .at_text_start = false});
   }
 
   tokenizer::Tokenizer tokenizer_;
-  engine::GenerateRequest request_;
+  engine::Request request_;
   std::string text_;
 };
 
@@ -204,24 +212,24 @@ TEST_F(Generation, StopsAtAStopStringAndShowsNothingOfIt) {
 
 TEST_F(Generation, StopsWhenTheContextIsFull) {
   request_.max_tokens = -1;
-  const auto result = generate(43);
+  request_.prompt.resize(127, 7);
+  const auto result = generate();
   EXPECT_EQ(result.reason, engine::StopReason::context_full);
-  EXPECT_EQ(result.generated_tokens, 4) << "three that the context holds, and the one that they predict";
-  EXPECT_EQ(text_, decoded(4));
+  EXPECT_EQ(result.generated_tokens, 2) << "one that the context holds, and the one that it predicts";
 }
 
 TEST_F(Generation, IsCancelledInThePromptAndBetweenTokens) {
-  auto result = generate(128, [] { return true; });
+  auto result = generate(0);
   EXPECT_EQ(result.reason, engine::StopReason::cancelled);
   EXPECT_EQ(result.generated_tokens, 0);
   EXPECT_EQ(text_, "");
-  // Asked before each of the prompt's three steps, then after each token.
-  int asked = 0;
-  result = generate(128, [&] { return ++asked == 5; });
+  // The prompt takes three steps of 16, of which the last draws the first token.
+  result = generate(2);
+  EXPECT_EQ(result.generated_tokens, 0);
+  result = generate(4);
   EXPECT_EQ(result.reason, engine::StopReason::cancelled);
   EXPECT_EQ(result.generated_tokens, 2);
   EXPECT_EQ(text_, decoded(2)) << "what was generated stands";
-  EXPECT_EQ(pool_.available_pages(), 6);
 }
 
 TEST_F(Generation, StopsAtTheEndTokenWithoutShowingIt) {
@@ -254,7 +262,9 @@ TEST_F(Generation, ReportsBadRequests) {
   EXPECT_THAT(error_of([&] { generate(); }), HasSubstr("a stop string is empty"));
   request_.stops.clear();
   request_.prompt.clear();
-  EXPECT_THAT(error_of([&] { generate(); }), HasSubstr("no tokens to run"));
+  EXPECT_THAT(error_of([&] { generate(); }), HasSubstr("the prompt is empty"));
+  request_.prompt.assign(129, 1);
+  EXPECT_THAT(error_of([&] { generate(); }), HasSubstr("the prompt has 129 tokens, the context 128"));
 }
 
 // --- perplexity ---

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/options.hpp"
 #include "devices.hpp"
 #include "engine/forward.hpp"
 #include "engine/runner.hpp"
@@ -55,6 +57,17 @@ inline engine::RunnerOptions exact_options(int64_t context, int64_t batch, int64
   options.batch_tokens = batch;
   options.key_format = options.value_format = graph::KvFormat::f32;
   return options;
+}
+
+inline std::string model_path(const std::string& name) {
+  return environment_options().model_dir + "/" + name + ".gguf";
+}
+
+// Whether a test of this file can't run; fails it where models are required.
+inline bool is_absent(const std::string& path) {
+  if (std::filesystem::exists(path)) return false;
+  EXPECT_FALSE(environment_options().require_models) << path << " is absent";
+  return true;
 }
 
 // A model file on the CPU, ready to run.

@@ -12,7 +12,7 @@
 #include "base/options.hpp"
 #include "chat/messages.hpp"
 #include "chat/template.hpp"
-#include "engine/generate.hpp"
+#include "engine/batcher.hpp"
 #include "engine/perplexity.hpp"
 #include "model/vocab.hpp"
 #include "model_runs.hpp"
@@ -38,17 +38,6 @@ const std::vector<KnownModel>& known_models() {
   static const std::vector<KnownModel> models = {
       {"smollm2-135m", 7, 0.08, 16.3829}, {"gemma3-270m", 6, 0.05, 13.7364}, {"qwen2.5-coder-0.5b", 6, 0.005, 5.8083}};
   return models;
-}
-
-std::string model_path(const std::string& name) {
-  return environment_options().model_dir + "/" + name + ".gguf";
-}
-
-// Whether a test of this file can't run; fails it where models are required.
-bool is_absent(const std::string& path) {
-  if (std::filesystem::exists(path)) return false;
-  EXPECT_FALSE(environment_options().require_models) << path << " is absent";
-  return true;
 }
 
 std::vector<std::string> vector_isas() {
@@ -106,7 +95,7 @@ double text_perplexity(Loaded& loaded) {
 
 struct Answer {
   std::string text;
-  engine::GenerateResult result;
+  engine::Result result;
 };
 
 Answer answer(Loaded& loaded, const std::string& question, const engine::SamplerParams& sampler, int64_t max_tokens) {
@@ -116,14 +105,17 @@ Answer answer(Loaded& loaded, const std::string& question, const engine::Sampler
   conversation.messages.push_back({"user", chat::Value::string(question), {}});
   const auto source = std::string(file.metadata().require_string("tokenizer.chat_template"));
   const auto prompt = chat::Template::parse(source, "template").render(chat::template_variables(conversation));
-  engine::GenerateRequest request;
+  engine::Request request;
   request.prompt = tokenizer.encode(prompt, {.parse_special = true, .add_special = false});
   request.sampler = sampler;
   request.max_tokens = max_tokens;
-  engine::Sequence sequence(loaded.runner.cache());
+  engine::Batcher batcher(loaded.runner, tokenizer, {});
   Answer answer;
-  answer.result = engine::generate(loaded.runner, sequence, tokenizer, request, loaded.runner.options().context_tokens,
-                                   [&](std::string_view text) { answer.text += text; }, {});
+  batcher.submit(request, {[&](int32_t, std::string_view text) { answer.text += text; },
+                           [&](const engine::Result& result) { answer.result = result; }});
+  while (batcher.step()) {
+  }
+  if (answer.result.error) throw *answer.result.error;
   return answer;
 }
 

@@ -15,6 +15,8 @@ std::string_view error_code_name(ErrorCode code) {
       return "io";
     case ErrorCode::device:
       return "device";
+    case ErrorCode::busy:
+      return "busy";
     case ErrorCode::cancelled:
       return "cancelled";
     case ErrorCode::internal:

@@ -19,6 +19,7 @@ enum class ErrorCode {
   out_of_memory,  // a plan or an allocation exceeds what is there
   io,             // the operating system refused to open, read, write or map
   device,         // a device failed or was lost
+  busy,           // a queue is full; the same request may do later
   cancelled,      // the caller asked to stop
   internal,       // a broken invariant of minfer itself
 };

@@ -73,6 +73,7 @@ int exit_code(const Error& error) {
       return kExitIo;
     case ErrorCode::cancelled:
       return kExitCancelled;
+    case ErrorCode::busy:
     case ErrorCode::device:
     case ErrorCode::internal:
       return kExitFailure;

@@ -1,5 +1,8 @@
 // `minfer run MODEL [PROMPT]`: loads a model and answers one prompt. The answer streams to stdout and nothing else goes
 // there; notices and timings go to stderr.
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 
@@ -11,7 +14,7 @@
 #include "cli/prompt.hpp"
 #include "cli/sampler_options.hpp"
 #include "cli/usage.hpp"
-#include "engine/generate.hpp"
+#include "engine/engine.hpp"
 #include "model/vocab.hpp"
 
 namespace minfer::cli {
@@ -39,7 +42,7 @@ std::string prompt_text(const Options& options) {
   return read_input(options.file.empty() ? "-" : options.file);
 }
 
-void print_timings(const engine::GenerateResult& result, uint64_t seed) {
+void print_timings(const engine::Result& result, uint64_t seed) {
   const auto rate = [](int64_t tokens, double seconds) {
     return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
   };
@@ -50,17 +53,43 @@ void print_timings(const engine::GenerateResult& result, uint64_t seed) {
       rate(std::max<int64_t>(result.generated_tokens - 1, 0), result.generate_seconds), seed);
 }
 
-int finish(const engine::GenerateResult& result, int64_t context) {
+int finish(const engine::Result& result, int64_t context) {
   if (result.reason == engine::StopReason::context_full) {
     say("minfer: stopped: the context of {} tokens is full; take a larger one with -c\n", context);
   }
   return result.reason == engine::StopReason::cancelled ? kExitCancelled : 0;
 }
 
+// Streams the answer to stdout; Ctrl-C ends it between two steps. Errors: that of the request, or of stdout.
+engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer, engine::Request request) {
+  constexpr auto kInterruptPoll = std::chrono::milliseconds(20);
+  std::promise<engine::Result> ended;
+  std::optional<Error> broken_output;
+  std::atomic<bool> stop = false;
+  const engine::Listener listener{[&](int32_t, std::string_view text) {
+                                    if (broken_output) return;
+                                    try {
+                                      write_stdout(text);
+                                    } catch (const Error& error) {
+                                      broken_output = error;
+                                      stop = true;
+                                    }
+                                  },
+                                  [&](const engine::Result& result) { ended.set_value(result); }};
+  engine::Engine engine(*loaded.runner, tokenizer, {});
+  const engine::RequestId id = engine.submit(std::move(request), listener);
+  auto result = ended.get_future();
+  while (result.wait_for(kInterruptPoll) != std::future_status::ready) {
+    if (stop || interrupted()) engine.cancel(id);
+  }
+  if (broken_output) throw *broken_output;
+  return result.get();
+}
+
 // Everything that the user gave is checked here, before the model is loaded.
-engine::GenerateRequest make_request(const Options& options, const Prompt& prompt,
-                                     const tokenizer::Tokenizer& tokenizer, int64_t context) {
-  engine::GenerateRequest request;
+engine::Request make_request(const Options& options, const Prompt& prompt, const tokenizer::Tokenizer& tokenizer,
+                             int64_t context) {
+  engine::Request request;
   request.sampler = resolve_sampler(options.sampler, tokenizer);
   request.prompt = prompt.tokens;
   request.max_tokens = options.max_tokens;
@@ -83,15 +112,14 @@ int run(const Options& options) {
   const int64_t context = context_tokens(loaded, options.model, kDefaultContext);
   const Prompt prompt =
       build_prompt(loaded.model.file(), tokenizer, {text, options.system, options.raw, options.template_file});
-  const engine::GenerateRequest request = make_request(options, prompt, tokenizer, context);
+  const engine::Request request = make_request(options, prompt, tokenizer, context);
   load_weights(loaded, options.model, context);
   if (!prompt.has_template && !options.raw) {
     say("minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
   }
-  engine::Sequence sequence(loaded.runner->cache());
-  const auto result =
-      engine::generate(*loaded.runner, sequence, tokenizer, request, context, write_stdout, interrupted);
-  write_stdout("\n");
+  const engine::Result result = answer(loaded, tokenizer, request);
+  if (result.error) throw *result.error;
+  if (result.generated_tokens > 0) write_stdout("\n");
   print_timings(result, request.sampler.seed);
   if (options.model.op_timing) print_op_timing(loaded.registry.preferred());
   return finish(result, context);

@@ -58,13 +58,17 @@ graph::Executable& Runner::executable(const graph::StepShape& shape) {
   return *slot;
 }
 
-std::span<const float> Runner::step(const graph::StepData& data) {
+void Runner::check_tokens(std::span<const int32_t> ids) const {
   const int64_t vocabulary = model_.config().vocabulary;
-  for (const int32_t id : data.token_ids) {
+  for (const int32_t id : ids) {
     if (id < 0 || id >= vocabulary) {
       fail(ErrorCode::invalid_input, "token id {} is not in the vocabulary of {} tokens", id, vocabulary);
     }
   }
+}
+
+std::span<const float> Runner::step(const graph::StepData& data) {
+  check_tokens(data.token_ids);
   const auto shape = graph::bucket_shape(static_cast<int64_t>(data.token_ids.size()),
                                          static_cast<int64_t>(data.output_rows.size()), options_.batch_tokens);
   return executable(shape).run(data);

@@ -46,8 +46,10 @@ class Runner {
   const graph::KvSpec& kv_spec() const { return kv_spec_; }
   KvCache& cache() { return *cache_; }
 
-  // Runs one step of at most batch_tokens rows and kMaxOutputs outputs; ids are in the vocabulary (checked:
-  // invalid_input). Returns logits [outputs][vocabulary], valid until the next step.
+  // Errors: invalid_input for an id that is not in the vocabulary.
+  void check_tokens(std::span<const int32_t> ids) const;
+  // Runs one step of at most batch_tokens rows and kMaxOutputs outputs; ids are checked (check_tokens).
+  // Returns logits [outputs][vocabulary], valid until the next step.
   std::span<const float> step(const graph::StepData& data);
 
  private:

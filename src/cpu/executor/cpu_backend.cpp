@@ -64,8 +64,17 @@ class CpuBackend final : public graph::Backend {
   OpTimer timer_;
 };
 
+void check_kv_format(size_t layer, std::string_view what, int64_t size, KvFormat format) {
+  if (kv_format_fits(format, size)) return;
+  fail(ErrorCode::unsupported,
+       "layer {}: {} of {} elements can't be kept in q8_0, whose blocks have {}; take f16 or bf16 for them", layer,
+       what, size, kKvBlockElements);
+}
+
 void CpuBackend::check_kv(const graph::KvSpec& spec) const {
   for (size_t i = 0; i < spec.layers.size(); ++i) {
+    check_kv_format(i, "keys", spec.layers[i].key_size, spec.key_format);
+    check_kv_format(i, "values", spec.layers[i].value_size, spec.value_format);
     AttentionSpec attention;
     attention.kv = kv_layer_spec(spec, i);
     attention.heads = attention.kv.kv_heads;

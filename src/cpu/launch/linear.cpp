@@ -17,6 +17,7 @@ using tensor::DType;
 constexpr int64_t kRawRows = 16;            // rows a chunk for the layout raw
 constexpr int64_t kSweepRows = 32;          // rows a chunk of many columns: whole q8 blocks
 constexpr int64_t kSweepBytes = 768 << 10;  // of activations a chunk: most of an L2 cache
+constexpr int64_t kPrefetchColumns = 5;     // and more: their outputs are prefetched
 constexpr int64_t kMinSweepColumns = 48;
 constexpr int64_t kMaxSweepColumns = kMaxTileProducts / kSweepRows;
 
@@ -124,7 +125,7 @@ void run_chunk(const Product& product, const LinearTask& task, const Chunks& chu
   const int64_t columns = std::min(chunks.cut.columns, all_columns - column);
   const int64_t row = first * product.panel_rows;
   const int64_t rows = std::min(count * product.panel_rows, product.weight.rows - row);
-  if (columns > kStreamColumns) prefetch_outputs(task, row, rows, column, columns);
+  if (columns >= kPrefetchColumns) prefetch_outputs(task, row, rows, column, columns);
   Products products;
   compute(product, first, count, column, columns, products.values);
   finish(task, products.values, count * product.panel_rows, row, rows, column, columns);

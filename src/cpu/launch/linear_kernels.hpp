@@ -24,9 +24,9 @@ struct LinearTile {
 };
 using LinearTileFn = void (*)(const LinearTile& tile);
 
-// Up to this many columns a vector kernel unpacks weights in registers, a panel after the other; over it panels are
-// unpacked to a buffer first, for all columns.
-inline constexpr int64_t kStreamColumns = 4;
+// Up to this many columns (streams that decode together) a chunk is a few panels and all columns, and a vector kernel
+// may unpack weights in registers, a panel after the other; over it panels are unpacked to a buffer first.
+inline constexpr int64_t kStreamColumns = 48;
 inline constexpr int64_t kMaxTileProducts = 8192;
 
 // The kernel of a type; nullptr: none. Scalar reads rows as in the file (panels of one row) and f32 activations.

@@ -177,7 +177,7 @@ TEST(Linear, SameBitsForEveryBatchShapeAndThreadCount) {
       const std::vector<float> all = run(isa, one, x.first(batch), whole.weight);
       for (const int64_t rows : {1, 7, 16, 17, 33, 100}) {
         const PackedWeight packed = pack(isa, type.dtype, rows, k, source.data());
-        for (const int64_t count : {1, 2, 3, 5, 8, 17, 64, 257}) {
+        for (const int64_t count : {1, 2, 3, 4, 5, 8, 16, 17, 48, 49, 64, 257}) {
           if (isa == Isa::scalar && count * rows > 1000) continue;
           ThreadPool& pool = count % 3 == 0 ? one : count % 2 == 0 ? two : three;
           const std::vector<float> part = run(isa, pool, x.first(count), packed.weight);
@@ -337,8 +337,10 @@ TEST(Linear, CutFitsTheCache) {
   EXPECT_EQ(linear_cut(Layout::panel16, 1, 4096).panels, 4);
   EXPECT_EQ(linear_cut(Layout::panel8, 4, 4096).panels, 8);
   EXPECT_EQ(linear_cut(Layout::panel16, 4, 4096).columns, 4);
+  EXPECT_EQ(linear_cut(Layout::panel16, 48, 4096).panels, 4);
+  EXPECT_EQ(linear_cut(Layout::panel16, 48, 4096).columns, 48);
   // Sweeping: 32 rows; all columns while their activations fit, else even parts of them.
-  EXPECT_EQ(linear_cut(Layout::panel16, 5, 4096).panels, 2);
+  EXPECT_EQ(linear_cut(Layout::panel16, 49, 4096).panels, 2);
   EXPECT_EQ(linear_cut(Layout::panel16, 192, 4096).columns, 192);
   EXPECT_EQ(linear_cut(Layout::panel16, 256, 4096).columns, 132);
   EXPECT_EQ(linear_cut(Layout::panel8, 2000, 1280).columns, 252);

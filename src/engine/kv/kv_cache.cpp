@@ -32,9 +32,12 @@ PageKey KvCache::key_after(const PageKey& parent, std::span<const int32_t> token
   return {hash.low64, hash.high64};
 }
 
+int64_t KvCache::first_visible_token(size_t group, int64_t position) const {
+  return windows_[group] == 0 ? 0 : std::max<int64_t>(0, position - windows_[group] + 1);
+}
+
 int64_t KvCache::first_visible_page(size_t group, int64_t position) const {
-  if (windows_[group] == 0) return 0;
-  return std::max<int64_t>(0, position - windows_[group] + 1) / graph::kPageTokens;
+  return first_visible_token(group, position) / graph::kPageTokens;
 }
 
 }  // namespace minfer::engine

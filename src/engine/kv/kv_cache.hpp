@@ -33,7 +33,8 @@ class KvCache {
   // The key of a full page: `tokens` are its kPageTokens.
   PageKey key_after(const PageKey& parent, std::span<const int32_t> tokens) const;
 
-  // The first page that a token at `position` of a group can see.
+  // The first position that a token at `position` of a group can see, and its page.
+  int64_t first_visible_token(size_t group, int64_t position) const;
   int64_t first_visible_page(size_t group, int64_t position) const;
 
  private:

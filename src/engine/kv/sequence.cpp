@@ -22,18 +22,21 @@ Sequence::~Sequence() {
 Sequence::Sequence(Sequence&& other) noexcept
     : cache_(std::exchange(other.cache_, nullptr)),
       publish_(other.publish_),
+      computed_(other.computed_),
       tokens_(std::move(other.tokens_)),
       tables_(std::move(other.tables_)),
       keys_(std::move(other.keys_)),
       moves_(std::move(other.moves_)) {}
 
 Sequence& Sequence::operator=(Sequence&& other) noexcept {
-  std::swap(cache_, other.cache_);
-  std::swap(publish_, other.publish_);
-  tokens_.swap(other.tokens_);
-  tables_.swap(other.tables_);
-  keys_.swap(other.keys_);
-  moves_.swap(other.moves_);
+  Sequence taken(std::move(other));  // and what this one holds goes when `taken` does
+  std::swap(cache_, taken.cache_);
+  std::swap(publish_, taken.publish_);
+  std::swap(computed_, taken.computed_);
+  tokens_.swap(taken.tokens_);
+  tables_.swap(taken.tables_);
+  keys_.swap(taken.keys_);
+  moves_.swap(taken.moves_);
   return *this;
 }
 
@@ -41,47 +44,48 @@ void Sequence::clear() {
   for (size_t group = 0; group < cache_->groups(); ++group) {
     Table& table = tables_[group];
     // The last page first: a prefix is of use without its end, not the other way round.
-    while (static_cast<int64_t>(table.pages.size()) > table.first) {
+    while (static_cast<int64_t>(table.pages.size()) > table.first_page()) {
       cache_->pool(group).release(table.pages.back());
       table.pages.pop_back();
     }
     table.pages.clear();
-    table.first = 0;
+    table.first_token = 0;
   }
   tokens_.clear();
   keys_.clear();
+  computed_ = true;
 }
 
 int64_t Sequence::reuse_prefix(std::span<const int32_t> ids) {
   check(tokens_.empty() && publish_, "a prefix is taken by an empty, publishing sequence");
-  const auto page_tokens = [&](size_t page) {
-    return ids.subspan(page * static_cast<size_t>(graph::kPageTokens), static_cast<size_t>(graph::kPageTokens));
-  };
-  const size_t most = ids.empty() ? 0 : (ids.size() - 1) / static_cast<size_t>(graph::kPageTokens);
-  for (size_t page = 0; page < most; ++page) {
-    keys_.push_back(cache_->key_after(page == 0 ? PageKey{} : keys_.back(), page_tokens(page)));
-  }
-  // The longest prefix of which every group has the pages that the next token sees.
-  const auto has = [&](size_t group, size_t pages) {
-    const int64_t next = static_cast<int64_t>(pages) * graph::kPageTokens;
-    for (size_t page = static_cast<size_t>(cache_->first_visible_page(group, next)); page < pages; ++page) {
-      if (cache_->pool(group).find(keys_[page]) == kNoPage) return false;
-    }
-    return true;
-  };
+  clear();  // what is reserved
+  constexpr size_t kTokens = graph::kPageTokens;
+  const size_t most = ids.empty() ? 0 : (ids.size() - 1) / kTokens;
+  // For each group, where the unbroken run of published pages that ends at the current one begins. A prefix is found
+  // where every group's run reaches back to the first page that the next token sees.
+  std::array<int64_t, graph::kMaxKvGroups> run_begins{};
   size_t pages = 0;
-  for (size_t candidate = most; candidate > 0 && pages == 0; --candidate) {
-    bool all = true;
-    for (size_t group = 0; group < cache_->groups() && all; ++group) all = has(group, candidate);
-    if (all) pages = candidate;
+  bool open = true;
+  for (size_t page = 0; page < most && open; ++page) {
+    keys_.push_back(cache_->key_after(page == 0 ? PageKey{} : keys_.back(), ids.subspan(page * kTokens, kTokens)));
+    const int64_t next = static_cast<int64_t>((page + 1) * kTokens);
+    bool found = true;
+    for (size_t group = 0; group < cache_->groups(); ++group) {
+      int64_t& begin = run_begins[group];
+      if (cache_->pool(group).find(keys_.back()) == kNoPage) begin = static_cast<int64_t>(page) + 1;
+      found = found && begin <= cache_->first_visible_page(group, next);
+      open = open && (begin == 0 || cache_->window(group) != 0);
+    }
+    if (found) pages = page + 1;
   }
   keys_.resize(pages);
-  const int64_t length = static_cast<int64_t>(pages) * graph::kPageTokens;
+  const int64_t length = static_cast<int64_t>(pages * kTokens);
   for (size_t group = 0; group < cache_->groups(); ++group) {
     Table& table = tables_[group];
-    table.first = cache_->first_visible_page(group, length);
-    table.pages.assign(static_cast<size_t>(table.first), kNoPage);
-    for (size_t page = static_cast<size_t>(table.first); page < pages; ++page) {
+    const int64_t first = cache_->first_visible_page(group, length);
+    table.first_token = first * graph::kPageTokens;
+    table.pages.assign(static_cast<size_t>(first), kNoPage);
+    for (size_t page = static_cast<size_t>(first); page < pages; ++page) {
       table.pages.push_back(cache_->pool(group).find(keys_[page]));
       cache_->pool(group).hold(table.pages.back());
     }
@@ -90,17 +94,24 @@ int64_t Sequence::reuse_prefix(std::span<const int32_t> ids) {
   return length;
 }
 
-void Sequence::drop_unseen() {
-  for (size_t group = 0; group < cache_->groups(); ++group) {
-    Table& table = tables_[group];
-    const int64_t first =
-        std::min(cache_->first_visible_page(group, length()), static_cast<int64_t>(table.pages.size()));
-    for (; table.first < first; ++table.first) {
-      int32_t& page = table.pages[static_cast<size_t>(table.first)];
-      cache_->pool(group).release(page);
-      page = kNoPage;
-    }
+int64_t Sequence::unseen_pages(size_t group) const {
+  const Table& table = tables_[group];
+  int64_t unseen = 0;
+  for (int64_t entry = table.first_page(); entry < cache_->first_visible_page(group, length()); ++entry) {
+    unseen += cache_->pool(group).references(table.pages[static_cast<size_t>(entry)]) == 1 ? 1 : 0;
   }
+  return unseen;
+}
+
+void Sequence::drop_unseen(size_t group) {
+  Table& table = tables_[group];
+  const int64_t first = cache_->first_visible_page(group, length());
+  for (int64_t entry = table.first_page(); entry < first; ++entry) {
+    int32_t& page = table.pages[static_cast<size_t>(entry)];
+    cache_->pool(group).release(page);
+    page = kNoPage;
+  }
+  table.first_token = std::max(table.first_token, first * graph::kPageTokens);
 }
 
 bool Sequence::must_copy_last(size_t group) const {
@@ -135,11 +146,12 @@ bool Sequence::reserve(int64_t tokens) {
     fail(ErrorCode::invalid_input, "a sequence of {} tokens; the context holds {}", length() + tokens,
          cache_->sequence_tokens());
   }
-  drop_unseen();
   for (size_t group = 0; group < cache_->groups(); ++group) {
-    if (pages_to_reserve(group, tokens) > cache_->pool(group).available_pages()) return false;
+    const int64_t available = cache_->pool(group).available_pages() + unseen_pages(group);
+    if (pages_to_reserve(group, tokens) > available) return false;
   }
   for (size_t group = 0; group < cache_->groups(); ++group) {
+    drop_unseen(group);
     make_last_writable(group);
     auto& pages = tables_[group].pages;
     while (static_cast<int64_t>(pages.size()) < page_count(length() + tokens))
@@ -164,15 +176,19 @@ void Sequence::publish_page(size_t index) {
 }
 
 void Sequence::commit(std::span<const int32_t> ids) {
+  const int64_t pages = page_count(length() + static_cast<int64_t>(ids.size()));
+  for (size_t group = 0; group < cache_->groups(); ++group) {
+    check(static_cast<int64_t>(tables_[group].pages.size()) >= pages, "tokens were committed that were not reserved");
+  }
   tokens_.insert(tokens_.end(), ids.begin(), ids.end());
-  if (!publish_) return;
+  if (!publishes()) return;
   while (static_cast<int64_t>(keys_.size()) < length() / graph::kPageTokens) publish_page(keys_.size());
 }
 
 void Sequence::truncate(int64_t kept) {
   check(kept >= 0 && kept <= length(), "truncation to more tokens than there are");
   for (size_t group = 0; group < cache_->groups(); ++group) {
-    if (cache_->first_visible_page(group, kept) < tables_[group].first && kept > 0) {
+    if (cache_->first_visible_token(group, kept) < tables_[group].first_token && kept > 0) {
       fail(ErrorCode::unsupported,
            "can't go back to {} of {} tokens: layers with a window of {} have given up what the next token would see",
            kept, length(), cache_->window(group));
@@ -192,33 +208,36 @@ void Sequence::truncate(int64_t kept) {
 
 Sequence Sequence::fork() const {
   Sequence copy(*cache_, publish_);
+  copy.computed_ = computed_;
   copy.tokens_.assign(tokens_.begin(), tokens_.end());
   copy.keys_.assign(keys_.begin(), keys_.end());
   for (size_t group = 0; group < cache_->groups(); ++group) {
     const Table& table = tables_[group];
-    copy.tables_[group].pages.assign(table.pages.begin(), table.pages.end());
-    copy.tables_[group].first = table.first;
-    for (size_t i = static_cast<size_t>(table.first); i < table.pages.size(); ++i) {
-      cache_->pool(group).hold(table.pages[i]);
+    // Not the reserved pages: both would write them.
+    copy.tables_[group].pages.assign(table.pages.begin(), table.pages.begin() + page_count(length()));
+    copy.tables_[group].first_token = table.first_token;
+    for (int64_t entry = table.first_page(); entry < page_count(length()); ++entry) {
+      cache_->pool(group).hold(table.pages[static_cast<size_t>(entry)]);
     }
   }
   return copy;
 }
 
-bool Sequence::restore(std::span<const int32_t> tokens, std::span<const int64_t> first_pages) {
+bool Sequence::restore(std::span<const int32_t> tokens, std::span<const int64_t> first_tokens) {
   check(tokens_.empty(), "only an empty sequence is restored");
+  clear();  // what is reserved
   const int64_t pages = page_count(static_cast<int64_t>(tokens.size()));
   for (size_t group = 0; group < cache_->groups(); ++group) {
-    if (pages - first_pages[group] > cache_->pool(group).available_pages()) return false;
+    if (pages - first_tokens[group] / graph::kPageTokens > cache_->pool(group).available_pages()) return false;
   }
   for (size_t group = 0; group < cache_->groups(); ++group) {
     Table& table = tables_[group];
-    table.first = first_pages[group];
-    table.pages.assign(static_cast<size_t>(table.first), kNoPage);
+    table.first_token = first_tokens[group];
+    table.pages.assign(static_cast<size_t>(table.first_page()), kNoPage);
     while (static_cast<int64_t>(table.pages.size()) < pages) table.pages.push_back(cache_->pool(group).take());
   }
   tokens_.assign(tokens.begin(), tokens.end());
-  publish_ = false;  // a file's pages are not known to be what this process would compute
+  computed_ = false;  // a file's pages are not known to be what this process would compute
   return true;
 }
 

@@ -28,9 +28,10 @@ class Sequence {
 
   std::span<const int32_t> tokens() const { return tokens_; }
   int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
+  bool publishes() const { return publish_; }
 
-  // For an empty sequence: takes the pages of the longest published prefix of `ids` that leaves at least one token to
-  // run. Returns its length, a multiple of 64.
+  // For an empty, publishing sequence: takes the pages of the longest published prefix of `ids` that leaves at least
+  // one token to run. Returns its length, a multiple of 64.
   int64_t reuse_prefix(std::span<const int32_t> ids);
 
   // Room for `tokens` more; false, and nothing has changed, where the pages don't suffice. Errors: invalid_input beyond
@@ -46,43 +47,51 @@ class Sequence {
   void truncate(int64_t length);
   // Takes out `count` tokens from `first` on; later ones move down, their keys rotated to the new positions. False, and
   // nothing has changed, where the pages don't suffice (only pages shared with others need new ones). What is shifted
-  // is not what a run without the removed tokens would have computed, so it is never published. Errors: unsupported
-  // where a window group has given up tokens that would become visible.
+  // is not what a run without the removed tokens would have computed, so nothing more is published before clear().
+  // Errors: unsupported where a window group has given up tokens that would become visible.
   bool remove(int64_t first, int64_t count);
-  // Another sequence with the same tokens; pages are shared until one of the two writes.
+  // Another sequence with the same tokens; pages are shared until one of the two writes. What is reserved stays here.
   Sequence fork() const;
   // Gives back all pages: an empty sequence.
   void clear();
 
-  // For saving: table entries first_page .. of a group.
+  // For saving: the page ids of a group, and the first position that it holds: entries before that one's are kNoPage.
   std::span<const int32_t> pages(size_t group) const { return tables_[group].pages; }
-  int64_t first_page(size_t group) const { return tables_[group].first; }
-  // For an empty sequence: takes pages for `tokens` as they were saved; their contents are to be written. False, and
-  // nothing has changed, where the pages don't suffice.
-  bool restore(std::span<const int32_t> tokens, std::span<const int64_t> first_pages);
+  int64_t first_token(size_t group) const { return tables_[group].first_token; }
+  // For an empty sequence: takes pages for `tokens`, of which each group holds those from first_tokens[group] on; the
+  // contents are to be written. Nothing is published before clear(). False, and nothing has changed, where the pages
+  // don't suffice.
+  bool restore(std::span<const int32_t> tokens, std::span<const int64_t> first_tokens);
 
  private:
   struct Table {
-    std::vector<int32_t> pages;  // by page index; below `first` kNoPage
-    int64_t first = 0;
+    std::vector<int32_t> pages;  // by page index; below first_page() kNoPage
+    int64_t first_token = 0;     // positions before it were given up; it need not begin a page
+    int64_t first_page() const { return first_token / graph::kPageTokens; }
   };
+  struct Removal;
 
-  void drop_unseen();
+  bool publishes() const { return publish_ && computed_; }
+  // Pages that drop_unseen would make available.
+  int64_t unseen_pages(size_t group) const;
+  void drop_unseen(size_t group);
   // Whether the page that holds the last tokens has to be copied before it is written.
   bool must_copy_last(size_t group) const;
   int64_t pages_to_reserve(size_t group, int64_t tokens) const;
   void make_last_writable(size_t group);
   void publish_page(size_t index);
-  bool has_pages_for_removal(int64_t first, int64_t count) const;
-  int64_t entry_before_removal(size_t group, int64_t j, int64_t first, int64_t count) const;
-  void remove_from_group(size_t group, int64_t first, int64_t count);
-  void check_window_keeps(int64_t first, int64_t count) const;
+  Removal removal(size_t group, int64_t first, int64_t count) const;
+  void check_window_keeps(size_t group, const Removal& removal) const;
+  bool has_pages_for(size_t group, const Removal& removal) const;
+  void remove_from_group(size_t group, const Removal& removal);
+  void add_moves(size_t group, std::span<const int32_t> old, const Removal& removal, int64_t entry);
 
   KvCache* cache_;
   bool publish_;
+  bool computed_ = true;  // each token by a run with all before it: nothing shifted, nothing from a file
   std::vector<int32_t> tokens_;
   std::array<Table, graph::kMaxKvGroups> tables_;
-  std::vector<PageKey> keys_;  // of the full pages, while publish_
+  std::vector<PageKey> keys_;  // of the full pages, while publishes()
   std::vector<graph::KvMove> moves_;
 };
 

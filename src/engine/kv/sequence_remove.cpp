@@ -5,6 +5,9 @@
 // entry j + q, into which the later tokens move down in ascending order; entry first / 64 stays where tokens before
 // `first` are in it. Where r is 0, tokens keep their slots and only keys are rotated. A destination that others hold,
 // or that a window group has no page for, is a new page.
+//
+// A window group may have given up tokens: of those that move, the first it holds may come to lie in the middle of a
+// page, whose slots before it then hold nothing.
 #include <algorithm>
 
 #include "base/error.hpp"
@@ -17,85 +20,94 @@ constexpr int64_t kPage = graph::kPageTokens;
 
 }  // namespace
 
-void Sequence::check_window_keeps(int64_t first, int64_t count) const {
-  for (size_t group = 0; group < cache_->groups(); ++group) {
-    const int64_t kept = tables_[group].first * kPage;
-    if (kept == 0 || first + count <= kept) continue;
-    fail(ErrorCode::unsupported,
-         "can't remove tokens {} to {} of {}: layers with a window of {} have given up those before {}, which would "
-         "become visible",
-         first, first + count - 1, length(), cache_->window(group), kept);
+// What a removal is to a group. Entries and positions are those of the shortened sequence, unless it says otherwise.
+struct Sequence::Removal {
+  int64_t first;
+  int64_t count;
+  int64_t length;
+  int64_t start;        // of the tokens that move
+  int64_t first_token;  // that the group holds
+  bool keeps_earlier;   // whether tokens before `start` stay in its page
+
+  int64_t first_entry() const { return start / kPage; }
+  int64_t entries() const { return page_count(length); }
+  // The entry of the sequence as it was whose page becomes this one.
+  int64_t entry_before(int64_t entry) const {
+    return keeps_earlier && entry == first_entry() ? entry : entry + count / kPage;
+  }
+};
+
+Sequence::Removal Sequence::removal(size_t group, int64_t first, int64_t count) const {
+  const int64_t held = tables_[group].first_token;
+  const int64_t start = std::max(first, held - count);
+  return {first, count, length() - count, start, held <= first ? held : start, held < first && first % kPage != 0};
+}
+
+void Sequence::check_window_keeps(size_t group, const Removal& removal) const {
+  if (removal.first_token <= cache_->first_visible_token(group, removal.length)) return;
+  fail(ErrorCode::unsupported,
+       "can't remove tokens {} to {} of {}: layers with a window of {} have given up those before {}, which would "
+       "become visible",
+       removal.first, removal.first + removal.count - 1, length(), cache_->window(group), tables_[group].first_token);
+}
+
+// Whether the pool can replace the destination pages that are not this sequence's alone.
+bool Sequence::has_pages_for(size_t group, const Removal& removal) const {
+  const Table& table = tables_[group];
+  int64_t needed = 0;
+  for (int64_t entry = removal.first_entry(); entry < removal.entries(); ++entry) {
+    const int64_t from = removal.entry_before(entry);
+    const bool owned =
+        from >= table.first_page() && cache_->pool(group).references(table.pages[static_cast<size_t>(from)]) == 1;
+    needed += owned ? 0 : 1;
+  }
+  return needed <= cache_->pool(group).available_pages();
+}
+
+// The moves that bring the later tokens into an entry, whose page is in the table already.
+void Sequence::add_moves(size_t group, std::span<const int32_t> old, const Removal& removal, int64_t entry) {
+  const int32_t page = tables_[group].pages[static_cast<size_t>(entry)];
+  const int64_t end = std::min((entry + 1) * kPage, removal.length);
+  for (int64_t to = std::max(removal.start, entry * kPage); to < end;) {
+    const int64_t source = to + removal.count;
+    const int64_t run = std::min(end - to, kPage - source % kPage);
+    moves_.push_back({static_cast<int32_t>(group), old[static_cast<size_t>(source / kPage)],
+                      static_cast<int32_t>(source % kPage), page, static_cast<int32_t>(to % kPage),
+                      static_cast<int32_t>(run), -removal.count});
+    to += run;
   }
 }
 
-// The entry whose page becomes entry j.
-int64_t Sequence::entry_before_removal(size_t group, int64_t j, int64_t first, int64_t count) const {
-  const bool has_earlier = j == first / kPage && first % kPage != 0 && j >= tables_[group].first;
-  return has_earlier ? j : j + count / kPage;
-}
-
-// Whether the pool of every group can replace the destination pages that are not this sequence's alone.
-bool Sequence::has_pages_for_removal(int64_t first, int64_t count) const {
-  for (size_t group = 0; group < cache_->groups(); ++group) {
-    const Table& table = tables_[group];
-    int64_t needed = 0;
-    const int64_t begin = std::max(first, table.first * kPage - count) / kPage;
-    for (int64_t j = begin; j < page_count(length() - count); ++j) {
-      const int64_t from = entry_before_removal(group, j, first, count);
-      const bool owned =
-          from >= table.first && cache_->pool(group).references(table.pages[static_cast<size_t>(from)]) == 1;
-      needed += owned ? 0 : 1;
-    }
-    if (needed > cache_->pool(group).available_pages()) return false;
-  }
-  return true;
-}
-
-void Sequence::remove_from_group(size_t group, int64_t first, int64_t count) {
+void Sequence::remove_from_group(size_t group, const Removal& removal) {
   PagePool& pool = cache_->pool(group);
   Table& table = tables_[group];
   const std::vector<int32_t> old = table.pages;
-  const auto old_page = [&](int64_t index) { return old[static_cast<size_t>(index)]; };
-  const int64_t new_length = length() - count;
-  // Moved tokens begin at `start` of the shortened sequence; a window group may have none of the earlier ones.
-  const int64_t start = std::max(first, table.first * kPage - count);
-  std::vector<bool> kept(old.size(), false);
-  const int64_t begin = start / kPage;
-  table.pages.resize(static_cast<size_t>(page_count(new_length)));
-  for (int64_t j = begin; j < page_count(new_length); ++j) {
-    const int64_t from = entry_before_removal(group, j, first, count);
-    int32_t page = from >= table.first ? old_page(from) : kNoPage;
-    const bool owned = page != kNoPage && pool.references(page) == 1;
-    if (owned) {
-      pool.unpublish(page);
-      kept[static_cast<size_t>(from)] = true;
+  std::vector<bool> stays(old.size(), false);
+  table.pages.resize(static_cast<size_t>(removal.entries()));
+  for (int64_t entry = removal.first_entry(); entry < removal.entries(); ++entry) {
+    const int64_t from = removal.entry_before(entry);
+    const int32_t before = from >= table.first_page() ? old[static_cast<size_t>(from)] : kNoPage;
+    int32_t page = before;
+    if (before != kNoPage && pool.references(before) == 1) {
+      pool.unpublish(before);
+      stays[static_cast<size_t>(from)] = true;
     } else {
-      const int32_t shared = page;
       page = pool.take();
-      const int32_t earlier = static_cast<int32_t>(start - j * kPage);
-      if (shared != kNoPage && j * kPage < start && table.first == 0) {
-        moves_.push_back({static_cast<int32_t>(group), shared, 0, page, 0, earlier, 0});
+      if (removal.keeps_earlier && entry == removal.first_entry()) {
+        moves_.push_back(
+            {static_cast<int32_t>(group), before, 0, page, 0, static_cast<int32_t>(removal.start % kPage), 0});
       }
     }
-    table.pages[static_cast<size_t>(j)] = page;
-    const int64_t end = std::min((j + 1) * kPage, new_length);
-    for (int64_t to = std::max(start, j * kPage); to < end;) {
-      const int64_t source = to + count;
-      const int64_t run = std::min(end - to, kPage - source % kPage);
-      moves_.push_back({static_cast<int32_t>(group), old_page(source / kPage), static_cast<int32_t>(source % kPage),
-                        page, static_cast<int32_t>(to % kPage), static_cast<int32_t>(run), -count});
-      to += run;
-    }
+    table.pages[static_cast<size_t>(entry)] = page;
+    add_moves(group, old, removal, entry);
   }
   cache_->store().move(moves_);
   moves_.clear();
-  for (int64_t i = std::max(begin, table.first); i < static_cast<int64_t>(old.size()); ++i) {
-    if (!kept[static_cast<size_t>(i)]) pool.release(old_page(i));
+  const int64_t touched = std::max(removal.first_entry(), table.first_page());
+  for (int64_t entry = touched; entry < static_cast<int64_t>(old.size()); ++entry) {
+    if (!stays[static_cast<size_t>(entry)]) pool.release(old[static_cast<size_t>(entry)]);
   }
-  if (table.first > 0) {
-    table.first = begin;
-    std::fill_n(table.pages.begin(), begin, kNoPage);
-  }
+  table.first_token = removal.first_token;
 }
 
 bool Sequence::remove(int64_t first, int64_t count) {
@@ -104,12 +116,14 @@ bool Sequence::remove(int64_t first, int64_t count) {
     truncate(first);
     return true;
   }
-  check_window_keeps(first, count);
-  if (!has_pages_for_removal(first, count)) return false;
-  for (size_t group = 0; group < cache_->groups(); ++group) remove_from_group(group, first, count);
+  for (size_t group = 0; group < cache_->groups(); ++group) check_window_keeps(group, removal(group, first, count));
+  for (size_t group = 0; group < cache_->groups(); ++group) {
+    if (!has_pages_for(group, removal(group, first, count))) return false;
+  }
+  for (size_t group = 0; group < cache_->groups(); ++group) remove_from_group(group, removal(group, first, count));
   tokens_.erase(tokens_.begin() + first, tokens_.begin() + first + count);
   keys_.resize(std::min(keys_.size(), static_cast<size_t>(first / kPage)));
-  publish_ = false;
+  computed_ = false;
   return true;
 }
 

@@ -29,10 +29,16 @@ constexpr int64_t kBlock = 32;  // elements
 constexpr int kQuads = 8;       // a block
 constexpr int kTileBlocks = 8;  // blocks unpacked at once
 constexpr int kSweepPanels = 2;
+constexpr int64_t kPrefetchBytes = 4096;
 
 // Columns a sweep: as many as 16 registers hold with the integer sums of two panels.
 template <class F>
 constexpr int kSweepColumns = F::kDepth == 2 ? 3 : 4;
+
+// Columns that are streamed. In a sweep both panels share a broadcast, and the sums of some columns stay in registers:
+// worth its way through memory from here on, but not where few quads are added in 16 bits.
+template <class F>
+constexpr int64_t kMostStreamed = F::kDepth <= 2 ? kStreamColumns : (F::kSign == Sign::plain ? 8 : 4);
 
 // Where a row of activations has its parts, in bytes.
 struct RowLayout {
@@ -48,10 +54,8 @@ struct RowLayout {
   return _mm256_broadcast_ss(reinterpret_cast<const float*>(p));
 }
 
-template <Sign kSign>
-[[gnu::always_inline]] inline __m256i activations(const std::byte* p) {
-  const __m256i v = _mm256_set1_epi32(*reinterpret_cast<const int32_t*>(p));
-  return kSign == Sign::offset ? _mm256_xor_si256(v, _mm256_set1_epi8(-128)) : v;
+[[gnu::always_inline]] inline __m256i broadcast_quad(const std::byte* p) {
+  return _mm256_set1_epi32(*reinterpret_cast<const int32_t*>(p));
 }
 
 // Products of one quad in 16 bits.
@@ -79,18 +83,13 @@ template <Sign kSign>
   return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
 }
 
-// -128 times the sum of the quants of kCount quads: the integer start value of `offset` formats.
-template <class F, int kCount>
+// -128 times the sum of the quants of kCount quads: the integer start value of `offset` formats. The quants of so many
+// quads, of -16 ... 15 (8 quads) or -32 ... 31 (4) at most, add up in 8 bits.
+template <int kCount>
 [[gnu::always_inline]] inline __m256i start_value(const __m256i* quads) {
-  __m256i sum = _mm256_setzero_si256();
-  for (int part = 0; part < kCount; part += F::kDepth) {
-    __m256i words = _mm256_maddubs_epi16(_mm256_set1_epi8(-128), quads[part]);
-    for (int q = 1; q < F::kDepth; ++q) {
-      words = add_words(words, _mm256_maddubs_epi16(_mm256_set1_epi8(-128), quads[part + q]));
-    }
-    sum = _mm256_sub_epi32(sum, widen(words));
-  }
-  return sum;
+  __m256i sum = quads[0];
+  for (int q = 1; q < kCount; ++q) sum = _mm256_add_epi8(sum, quads[q]);
+  return _mm256_sub_epi32(_mm256_setzero_si256(), widen(_mm256_maddubs_epi16(_mm256_set1_epi8(-128), sum)));
 }
 
 // Scaled sums of the 16 halves of 8 blocks of one row: scale of the block times the exact integer sum.
@@ -135,78 +134,118 @@ template <class F>
   return product;
 }
 
-// One block of activations of some rows, `stride` bytes apart; the sums (of the block, or of its halves) have their
-// own.
+// One block of activations of some rows: each part and its bytes from a row to the next. Quants as the format reads
+// them; sums of the block, or of its halves.
 struct BlockActivations {
   const std::byte* quants;
   const std::byte* scales;
-  int64_t stride;
+  int64_t quants_stride;
+  int64_t scales_stride;
   const std::byte* sums;
   int64_t sums_stride;
 };
 
-// Adds one block of one panel to the products of kColumns columns.
-template <class F, int kColumns>
-[[gnu::always_inline]] inline void add_block(const Quads& w, const float* scales, const float* mins,
-                                             const BlockActivations& x, __m256 (&products)[kColumns]) {
+[[gnu::always_inline]] inline void store(void* p, __m256i v) {
+  _mm256_store_si256(static_cast<__m256i*>(p), v);
+}
+[[gnu::always_inline]] inline __m256i load_aligned(const void* p) {
+  return _mm256_load_si256(static_cast<const __m256i*>(p));
+}
+
+// One row's activations of some blocks as `offset` formats read them: an exclusive or for 8 quads, where one with each
+// broadcast would cost an eighth of the time.
+struct alignas(32) OffsetActivations {
+  std::byte quants[kTileBlocks * kBlock];
+};
+
+[[gnu::always_inline]] inline void offset_activations(const std::byte* x, int64_t blocks, OffsetActivations& out) {
+  for (int64_t b = 0; b < blocks; ++b) {
+    const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + b * kBlock));
+    store(out.quants + b * kBlock, _mm256_xor_si256(v, _mm256_set1_epi8(-128)));
+  }
+}
+
+// The integer start values of a block: one for each scale.
+template <class F>
+[[gnu::always_inline]] inline void start_values(const Quads& w, __m256i (&start)[F::kHalves]) {
   constexpr int kPart = kQuads / F::kHalves;
-  __m256i start[F::kHalves];
   for (int h = 0; h < F::kHalves; ++h) {
     start[h] = _mm256_setzero_si256();
-    if constexpr (F::kSign == Sign::offset) start[h] = start_value<F, kPart>(w.q + h * kPart);
+    if constexpr (F::kSign == Sign::offset) start[h] = start_value<kPart>(w.q + h * kPart);
   }
-  for (int c = 0; c < kColumns; ++c) {
+}
+
+// Adds one block of one panel to the products of all columns: rows of `products`, `stride` floats apart. A column at a
+// time: the processor overlaps them by itself, and groups of columns measured no faster.
+template <class F>
+[[gnu::always_inline]] inline void add_block(int64_t columns, const Quads& w, const float* scales, const float* mins,
+                                             const BlockActivations& x, float* products, int64_t stride) {
+  constexpr int kPart = kQuads / F::kHalves;
+  __m256i start[F::kHalves];
+  start_values<F>(w, start);
+  for (int64_t c = 0; c < columns; ++c) {
     __m256i integers[F::kHalves];
     for (int h = 0; h < F::kHalves; ++h) {
       integers[h] = start[h];
       for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
         __m256i words = _mm256_setzero_si256();
         for (int q = part; q < part + F::kDepth; ++q) {
-          const __m256i a = activations<F::kSign>(x.quants + c * x.stride + 4 * q);
+          const __m256i a = broadcast_quad(x.quants + c * x.quants_stride + 4 * q);
           const __m256i product = multiply<F::kSign>(w.q[q], a);
           words = q == part ? product : add_words(words, product);
         }
         integers[h] = _mm256_add_epi32(integers[h], widen(words));
       }
     }
-    products[c] = fold<F>(products[c], integers, scales, mins, kLanes, broadcast(x.scales + c * x.stride),
-                          x.sums + c * x.sums_stride);
+    float* out = products + c * stride;
+    _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), integers, scales, mins, kLanes,
+                                 broadcast(x.scales + c * x.scales_stride), x.sums + c * x.sums_stride));
   }
 }
 
-// Few columns: one panel, weights unpacked in registers. A thread reads one stream of addresses: reading groups of four
-// panels in turns halves the rate on Zen 4, whose prefetcher then starts anew with each group.
-template <class F, int kColumns>
+// Few columns: one panel, weights unpacked in registers, once for all columns; the sums along k lie in `out`, in L1. A
+// thread reads one stream of addresses: reading groups of four panels in turns halves the rate on Zen 4, whose
+// prefetcher then starts anew with each group. It does not keep up with a thread that computes, so the kernel asks for
+// what it reads kPrefetchBytes later: a block's share with each block, as a whole group at once finds no free buffers.
+template <class F>
 void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t out_stride) {
   constexpr int kScales = F::kBlocks * F::kHalves;
+  constexpr int kBlockBytes = F::kGroupBytes / F::kBlocks;
   const RowLayout layout = row_layout(tile.k);
   const int64_t groups = tile.k / (kBlock * F::kBlocks);
-  __m256 products[kColumns];
-  for (__m256& product : products) product = _mm256_setzero_ps();
+  for (int64_t c = 0; c < tile.columns; ++c) _mm256_store_ps(out + c * out_stride, _mm256_setzero_ps());
   for (int64_t g = 0; g < groups; ++g) {
     const std::byte* x = tile.x + g * F::kBlocks * kBlock;
     const std::byte* xs = tile.x + layout.scales + g * F::kBlocks * 4;
     const std::byte* xm = tile.x + layout.sums + g * F::kBlocks * 4;
-    alignas(32) float halves[kColumns][16];
+    BlockActivations block{x, xs, tile.x_stride, tile.x_stride, xm, tile.x_stride};
+    [[maybe_unused]] OffsetActivations offset[kMostStreamed<F>];
+    if constexpr (F::kSign == Sign::offset) {
+      for (int64_t c = 0; c < tile.columns; ++c) offset_activations(x + c * tile.x_stride, F::kBlocks, offset[c]);
+      block.quants = offset[0].quants;
+      block.quants_stride = sizeof(offset[0]);
+    }
+    alignas(32) float halves[kMostStreamed<F>][16];
     if constexpr (F::kMins && F::kHalves == 2) {
-      for (int c = 0; c < kColumns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
+      for (int64_t c = 0; c < tile.columns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
+      block.sums = reinterpret_cast<const std::byte*>(halves[0]);
+      block.sums_stride = sizeof(halves[0]);
     }
     const auto* group = reinterpret_cast<const uint8_t*>(panel) + g * F::kGroupBytes;
     alignas(32) float scales[kScales * kLanes];
     alignas(32) float mins[kScales * kLanes];
     F::scales(group, scales, mins, kLanes);
     for (int b = 0; b < F::kBlocks; ++b) {
+      for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(group + kPrefetchBytes + b * kBlockBytes + i);
       Quads w;
       F::quads(group, b, w);
-      BlockActivations block{x + b * kBlock, xs + 4 * b, tile.x_stride, xm + 4 * b, tile.x_stride};
-      if constexpr (F::kHalves == 2) {
-        block.sums = reinterpret_cast<const std::byte*>(halves[0] + 2 * b);
-        block.sums_stride = sizeof(halves[0]);
-      }
-      add_block<F>(w, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes, block, products);
+      add_block<F>(tile.columns, w, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes, block, out,
+                   out_stride);
+      block.quants += kBlock;
+      block.scales += 4;
+      block.sums += 4 * F::kHalves;
     }
   }
-  for (int c = 0; c < kColumns; ++c) _mm256_store_ps(out + c * out_stride, products[c]);
 }
 
 // kTileBlocks blocks of kPanels panels, unpacked. `wide` quads are two vectors of 16 bits: bytes 0 and 2, bytes 1
@@ -228,11 +267,15 @@ struct alignas(64) Unpacked {
   return _mm256_srai_epi16(v, 8);
 }
 
-[[gnu::always_inline]] inline void store(void* p, __m256i v) {
-  _mm256_store_si256(static_cast<__m256i*>(p), v);
-}
-[[gnu::always_inline]] inline __m256i load_aligned(const void* p) {
-  return _mm256_load_si256(static_cast<const __m256i*>(p));
+// Asks for block b of what unpack will read kTileBlocks blocks after the group at `offset` of panel p: across the end
+// of a panel, that of the next kPanels panels. Panels read in turns are too much for the hardware's prefetcher.
+template <class F, int kPanels>
+[[gnu::always_inline]] inline void prefetch_next(const LinearTile& tile, int p, int64_t offset, int b) {
+  constexpr int kBlockBytes = F::kGroupBytes / F::kBlocks;
+  int64_t next = offset + kTileBlocks / F::kBlocks * F::kGroupBytes;
+  if (next >= tile.panel_stride) next += (kPanels - 1) * tile.panel_stride;
+  const std::byte* block = tile.panels + p * tile.panel_stride + next + b * kBlockBytes;
+  for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(block + i);
 }
 
 template <class F, int kPanels>
@@ -241,11 +284,12 @@ template <class F, int kPanels>
   constexpr int kPart = kQuads / F::kHalves;
   for (int64_t at = 0; at < blocks; at += F::kBlocks) {
     for (int p = 0; p < kPanels; ++p) {
-      const auto* group = reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride +
-                          (first_block + at) / F::kBlocks * F::kGroupBytes;
+      const int64_t offset = (first_block + at) / F::kBlocks * F::kGroupBytes;
+      const auto* group = reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride + offset;
       const int64_t slot = at * F::kHalves;
       F::scales(group, out.scales[slot][p], out.mins[slot][p], kPanels * kLanes);
       for (int b = 0; b < F::kBlocks; ++b) {
+        prefetch_next<F, kPanels>(tile, p, offset, b);
         Quads w;
         F::quads(group, b, w);
         for (int q = 0; q < kQuads; ++q) {
@@ -258,7 +302,7 @@ template <class F, int kPanels>
         }
         if constexpr (F::kSign == Sign::offset) {
           for (int h = 0; h < F::kHalves; ++h) {
-            store(out.starts[slot + b * F::kHalves + h][p], start_value<F, kPart>(w.q + h * kPart));
+            store(out.starts[slot + b * F::kHalves + h][p], start_value<kPart>(w.q + h * kPart));
           }
         }
       }
@@ -293,7 +337,7 @@ template <class F, int kPanels, int kColumns>
       for (int p = 0; p < kPanels; ++p) quads[p] = load_aligned(w.quads[block][q][part][p]);
 #pragma GCC unroll 8
       for (int c = 0; c < kColumns; ++c) {
-        const __m256i a = activations<Sign::wide>(x[c].parts[part] + block * kBlock + 4 * q);
+        const __m256i a = broadcast_quad(x[c].parts[part] + block * kBlock + 4 * q);
         for (int p = 0; p < kPanels; ++p) {
           integers[c][p] = add_integers(integers[c][p], _mm256_madd_epi16(quads[p], a));
         }
@@ -315,7 +359,7 @@ template <class F, int kPanels, int kColumns>
 #pragma GCC unroll 8
   for (int c = 0; c < kColumns; ++c) {
     __m256i a[F::kDepth];
-    for (int q = 0; q < F::kDepth; ++q) a[q] = activations<F::kSign>(x + c * x_stride + 4 * (part + q));
+    for (int q = 0; q < F::kDepth; ++q) a[q] = broadcast_quad(x + c * x_stride + 4 * (part + q));
     for (int p = 0; p < kPanels; ++p) {
       __m256i words = multiply<F::kSign>(quads[0][p], a[0]);
       for (int q = 1; q < F::kDepth; ++q) {
@@ -337,7 +381,7 @@ template <class F, int kPanels, int kColumns>
     for (int p = 0; p < kPanels; ++p) quads[p] = load_aligned(w.quads[block][q][0][p]);
 #pragma GCC unroll 8
     for (int c = 0; c < kColumns; ++c) {
-      const __m256i a = activations<F::kSign>(x + c * x_stride + 4 * q);
+      const __m256i a = broadcast_quad(x + c * x_stride + 4 * q);
       for (int p = 0; p < kPanels; ++p) {
         const __m256i product = multiply<F::kSign>(quads[p], a);
         words[c][p] = q == part ? product : add_words(words[c][p], product);
@@ -382,6 +426,12 @@ template <class F, int kPanels, int kColumns>
   if constexpr (F::kSign == Sign::wide) {
     for (int c = 0; c < kColumns; ++c) widen_activations(x + c * x_stride, blocks, wide[c]);
   }
+  [[maybe_unused]] OffsetActivations offset[F::kSign == Sign::offset ? kColumns : 1];
+  if constexpr (F::kSign == Sign::offset) {
+    for (int c = 0; c < kColumns; ++c) offset_activations(x + c * x_stride, blocks, offset[c]);
+  }
+  const std::byte* quants = F::kSign == Sign::offset ? offset[0].quants : x;
+  const int64_t quants_stride = F::kSign == Sign::offset ? int64_t{sizeof(offset[0])} : x_stride;
   // 16 registers do not hold the sums along k too: they stay in memory, in L1.
   for (int64_t b = 0; b < blocks; ++b) {
     __m256i integers[F::kHalves][kColumns][kPanels];
@@ -389,8 +439,8 @@ template <class F, int kPanels, int kColumns>
       if constexpr (F::kSign == Sign::wide) {
         block_sums_wide<F, kPanels, kColumns>(w, b, wide, integers[h]);
       } else {
-        block_sums<F, kPanels, kColumns>(w, b, b * F::kHalves + h, h * (kQuads / F::kHalves), x + b * kBlock, x_stride,
-                                         integers[h]);
+        block_sums<F, kPanels, kColumns>(w, b, b * F::kHalves + h, h * (kQuads / F::kHalves), quants + b * kBlock,
+                                         quants_stride, integers[h]);
       }
     }
 #pragma GCC unroll 8
@@ -464,27 +514,11 @@ void sweep_all(LinearTile tile) {
   if (left > 0) sweep_panels<F, 1>(tile);
 }
 
-template <class F, int kColumns>
-void stream_all(const LinearTile& tile) {
-  for (int64_t p = 0; p < tile.panels_count; ++p) {
-    stream<F, kColumns>(tile, tile.panels + p * tile.panel_stride, tile.products + p * kLanes,
-                        tile.panels_count * kLanes);
-  }
-}
-
 template <class F>
 void linear_tile_of(const LinearTile& tile) {
-  switch (tile.columns) {
-    case 1:
-      return stream_all<F, 1>(tile);
-    case 2:
-      return stream_all<F, 2>(tile);
-    case 3:
-      return stream_all<F, 3>(tile);
-    case 4:
-      return stream_all<F, 4>(tile);
-    default:
-      return sweep_all<F>(tile);
+  if (tile.columns > kMostStreamed<F>) return sweep_all<F>(tile);
+  for (int64_t p = 0; p < tile.panels_count; ++p) {
+    stream<F>(tile, tile.panels + p * tile.panel_stride, tile.products + p * kLanes, tile.panels_count * kLanes);
   }
 }
 

@@ -26,6 +26,7 @@ constexpr int64_t kBlock = 32;  // elements
 constexpr int kQuads = 8;       // a block
 constexpr int kTileBlocks = 8;  // blocks unpacked at once
 constexpr int kSweepPanels = 2;
+constexpr int64_t kPrefetchBytes = 4096;
 
 // Where a row of activations has its parts, in bytes.
 struct RowLayout {
@@ -107,16 +108,24 @@ struct BlockActivations {
   int64_t sums_stride;
 };
 
-// Adds one block of one panel to the products of kColumns columns.
-template <class F, int kColumns>
-[[gnu::always_inline]] inline void add_block(const Quads& w, const float* scales, const float* mins,
-                                             const BlockActivations& x, __m512 (&products)[kColumns]) {
+// The integer start values of a block: one for each scale.
+template <class F>
+[[gnu::always_inline]] inline void start_values(const Quads& w, __m512i (&start)[F::kHalves]) {
   constexpr int kPart = kQuads / F::kHalves;
-  __m512i start[F::kHalves];
   for (int h = 0; h < F::kHalves; ++h) {
     start[h] = F::kSigned ? start_value(w.q + h * kPart, kPart) : _mm512_setzero_si512();
   }
-  for (int c = 0; c < kColumns; ++c) {
+}
+
+// Adds one block of one panel to the products of all columns: rows of `products`, `stride` floats apart. A column at a
+// time: the processor overlaps them by itself, and groups of columns measured no faster.
+template <class F>
+[[gnu::always_inline]] inline void add_block(int64_t columns, const Quads& w, const float* scales, const float* mins,
+                                             const BlockActivations& x, float* products, int64_t stride) {
+  constexpr int kPart = kQuads / F::kHalves;
+  __m512i start[F::kHalves];
+  start_values<F>(w, start);
+  for (int64_t c = 0; c < columns; ++c) {
     __m512i integers[F::kHalves];
     for (int h = 0; h < F::kHalves; ++h) {
       __m512i sum = start[h];
@@ -125,33 +134,37 @@ template <class F, int kColumns>
       }
       integers[h] = sum;
     }
-    products[c] = fold<F>(products[c], integers, scales, mins, kLanes, broadcast(x.scales + c * x.stride),
-                          x.sums + c * x.sums_stride);
+    float* out = products + c * stride;
+    _mm512_store_ps(out, fold<F>(_mm512_load_ps(out), integers, scales, mins, kLanes,
+                                 broadcast(x.scales + c * x.stride), x.sums + c * x.sums_stride));
   }
 }
 
-// Few columns: one panel, weights unpacked in registers. A thread reads one stream of addresses: reading groups of four
-// panels in turns halves the rate on Zen 4, whose prefetcher then starts anew with each group.
-template <class F, int kColumns>
+// Few columns: one panel, weights unpacked in registers, once for all columns; the sums along k lie in `out`, in L1. A
+// thread reads one stream of addresses: reading groups of four panels in turns halves the rate on Zen 4, whose
+// prefetcher then starts anew with each group. It does not keep up with a thread that computes, so the kernel asks for
+// what it reads kPrefetchBytes later: a block's share with each block, as a whole group at once finds no free buffers.
+template <class F>
 void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t out_stride) {
   constexpr int kScales = F::kBlocks * F::kHalves;
+  constexpr int kBlockBytes = F::kGroupBytes / F::kBlocks;
   const RowLayout layout = row_layout(tile.k);
   const int64_t groups = tile.k / (kBlock * F::kBlocks);
-  __m512 products[kColumns];
-  for (__m512& product : products) product = _mm512_setzero_ps();
+  for (int64_t c = 0; c < tile.columns; ++c) _mm512_store_ps(out + c * out_stride, _mm512_setzero_ps());
   for (int64_t g = 0; g < groups; ++g) {
     const std::byte* x = tile.x + g * F::kBlocks * kBlock;
     const std::byte* xs = tile.x + layout.scales + g * F::kBlocks * 4;
     const std::byte* xm = tile.x + layout.sums + g * F::kBlocks * 4;
-    alignas(64) float halves[kColumns][16];
+    alignas(64) float halves[kStreamColumns][16];
     if constexpr (F::kMins && F::kHalves == 2) {
-      for (int c = 0; c < kColumns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
+      for (int64_t c = 0; c < tile.columns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
     }
     const auto* group = reinterpret_cast<const uint8_t*>(panel) + g * F::kGroupBytes;
     alignas(64) float scales[kScales * kLanes];
     alignas(64) float mins[kScales * kLanes];
     F::scales(group, scales, mins, kLanes);
     for (int b = 0; b < F::kBlocks; ++b) {
+      for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(group + kPrefetchBytes + b * kBlockBytes + i);
       Quads w;
       F::quads(group, b, w);
       BlockActivations block{x + b * kBlock, xs + 4 * b, tile.x_stride, xm + 4 * b, tile.x_stride};
@@ -159,10 +172,10 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
         block.sums = reinterpret_cast<const std::byte*>(halves[0] + 2 * b);
         block.sums_stride = sizeof(halves[0]);
       }
-      add_block<F>(w, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes, block, products);
+      add_block<F>(tile.columns, w, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes, block, out,
+                   out_stride);
     }
   }
-  for (int c = 0; c < kColumns; ++c) _mm512_store_ps(out + c * out_stride, products[c]);
 }
 
 // kTileBlocks blocks of kPanels panels, unpacked.
@@ -174,17 +187,29 @@ struct alignas(64) Unpacked {
   int32_t starts[kTileBlocks * 2][kPanels][kLanes];
 };
 
+// Asks for block b of what unpack will read kTileBlocks blocks after the group at `offset` of panel p: across the end
+// of a panel, that of the next kPanels panels. Panels read in turns are too much for the hardware's prefetcher.
+template <class F, int kPanels>
+[[gnu::always_inline]] inline void prefetch_next(const LinearTile& tile, int p, int64_t offset, int b) {
+  constexpr int kBlockBytes = F::kGroupBytes / F::kBlocks;
+  int64_t next = offset + kTileBlocks / F::kBlocks * F::kGroupBytes;
+  if (next >= tile.panel_stride) next += (kPanels - 1) * tile.panel_stride;
+  const std::byte* block = tile.panels + p * tile.panel_stride + next + b * kBlockBytes;
+  for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(block + i);
+}
+
 template <class F, int kPanels>
 [[gnu::always_inline]] inline void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks,
                                           Unpacked<kPanels>& out) {
   constexpr int kPart = kQuads / F::kHalves;
   for (int64_t at = 0; at < blocks; at += F::kBlocks) {
     for (int p = 0; p < kPanels; ++p) {
-      const auto* group = reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride +
-                          (first_block + at) / F::kBlocks * F::kGroupBytes;
+      const int64_t offset = (first_block + at) / F::kBlocks * F::kGroupBytes;
+      const auto* group = reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride + offset;
       const int64_t slot = at * F::kHalves;
       F::scales(group, out.scales[slot][p], out.mins[slot][p], kPanels * kLanes);
       for (int b = 0; b < F::kBlocks; ++b) {
+        prefetch_next<F, kPanels>(tile, p, offset, b);
         Quads w;
         F::quads(group, b, w);
         for (int q = 0; q < kQuads; ++q) _mm512_store_si512(out.quads[at + b][q][p], w.q[q]);
@@ -306,27 +331,11 @@ void sweep_all(LinearTile tile) {
   if (left > 0) sweep_panels<F, 1>(tile);
 }
 
-template <class F, int kColumns>
-void stream_all(const LinearTile& tile) {
-  for (int64_t p = 0; p < tile.panels_count; ++p) {
-    stream<F, kColumns>(tile, tile.panels + p * tile.panel_stride, tile.products + p * kLanes,
-                        tile.panels_count * kLanes);
-  }
-}
-
 template <class F>
 void linear_tile_of(const LinearTile& tile) {
-  switch (tile.columns) {
-    case 1:
-      return stream_all<F, 1>(tile);
-    case 2:
-      return stream_all<F, 2>(tile);
-    case 3:
-      return stream_all<F, 3>(tile);
-    case 4:
-      return stream_all<F, 4>(tile);
-    default:
-      return sweep_all<F>(tile);
+  if (tile.columns > kStreamColumns) return sweep_all<F>(tile);
+  for (int64_t p = 0; p < tile.panels_count; ++p) {
+    stream<F>(tile, tile.panels + p * tile.panel_stride, tile.products + p * kLanes, tile.panels_count * kLanes);
   }
 }
 

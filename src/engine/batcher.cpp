@@ -1,0 +1,159 @@
+// Queue, admission and the life of requests. See batcher.hpp; a step is in batcher_step.cpp.
+#include "engine/batcher.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace minfer::engine {
+namespace {
+
+void check_option(const char* name, int64_t value, int64_t most) {
+  if (value < 1 || value > most) fail(ErrorCode::invalid_input, "{} is {}; expected 1 to {}", name, value, most);
+}
+
+void check_request(const Request& request, const Runner& runner) {
+  const int64_t context = runner.options().context_tokens;
+  const int64_t length = static_cast<int64_t>(request.prompt.size());
+  if (length == 0) fail(ErrorCode::invalid_input, "the prompt is empty; it must have at least one token");
+  if (length > context) {
+    fail(ErrorCode::invalid_input,
+         "the prompt has {} tokens, the context {}; take a larger context or a shorter prompt", length, context);
+  }
+  if (request.keep_tokens < 0 || request.keep_tokens > length) {
+    fail(ErrorCode::invalid_input, "keep_tokens is {}; expected 0 to the prompt's {} tokens", request.keep_tokens,
+         length);
+  }
+  if (request.max_tokens < -1) {
+    fail(ErrorCode::invalid_input, "max_tokens is {}; expected 0 or more, or -1", request.max_tokens);
+  }
+  runner.check_tokens(request.prompt);
+}
+
+}  // namespace
+
+Batcher::Batcher(Runner& runner, const tokenizer::Tokenizer& tokenizer, const BatcherOptions& options)
+    : runner_(runner), tokenizer_(tokenizer), options_(options) {
+  check_option("max_running", options.max_running, graph::kMaxOutputs);
+  check_option("max_waiting", options.max_waiting, kMaxWaiting);
+  const size_t streams = static_cast<size_t>(options.max_running);
+  const size_t rows = static_cast<size_t>(runner.options().batch_tokens);
+  running_.reserve(streams);
+  pending_.reserve(streams);
+  shares_.reserve(streams);
+  entries_.reserve(streams);
+  output_rows_.reserve(streams);
+  sequences_.reserve(streams);
+  token_ids_.reserve(rows);
+}
+
+Batcher::~Batcher() = default;
+
+RequestId Batcher::submit(Request request, Listener listener) {
+  if (static_cast<int64_t>(waiting_.size()) >= options_.max_waiting) {
+    fail(ErrorCode::busy, "the queue is full: {} requests wait and {} run; try again later", waiting_.size(),
+         running_.size());
+  }
+  check_request(request, runner_);
+  const RequestId id = next_id_++;
+  waiting_.push_back(std::make_unique<Stream>(id, std::move(request), std::move(listener), tokenizer_, runner_.cache(),
+                                              options_.share_prefixes));
+  return id;
+}
+
+void Batcher::cancel(RequestId id) {
+  const auto mark = [&](const std::unique_ptr<Stream>& stream) {
+    if (stream->id() == id) stream->cancelled = true;
+  };
+  std::for_each(waiting_.begin(), waiting_.end(), mark);
+  std::for_each(running_.begin(), running_.end(), mark);
+}
+
+void Batcher::cancel_all() {
+  for (auto& stream : waiting_) stream->cancelled = true;
+  for (auto& stream : running_) stream->cancelled = true;
+}
+
+BatcherStats Batcher::stats() const {
+  BatcherStats stats = stats_;
+  stats.running = static_cast<int64_t>(running_.size());
+  stats.waiting = static_cast<int64_t>(waiting_.size());
+  return stats;
+}
+
+bool Batcher::step() {
+  end_cancelled();
+  admit();
+  if (running_.empty()) return false;
+  plan_step();
+  if (!entries_.empty()) run_step();
+  remove_ended();
+  return !running_.empty() || !waiting_.empty();
+}
+
+void Batcher::end_cancelled() {
+  for (auto& stream : running_) {
+    if (stream->cancelled) end(*stream, StopReason::cancelled);
+  }
+  for (auto& stream : waiting_) {
+    if (stream->cancelled) end(*stream, StopReason::cancelled);
+  }
+  std::erase_if(waiting_, [](const auto& stream) { return stream->ended(); });
+  remove_ended();
+}
+
+// Pages that a sequence of `tokens` holds at most in a group while it grows to that length.
+int64_t Batcher::pages_for(size_t group, int64_t tokens) const {
+  const int64_t all = page_count(tokens);
+  const int64_t window = runner_.cache().window(group);
+  return window == 0 ? all : std::min(all, page_count(window + runner_.options().batch_tokens) + 1);
+}
+
+// Pages that the running sequences will still take for the tokens that they know.
+int64_t Batcher::promised_pages(size_t group) const {
+  int64_t pages = 0;
+  for (const auto& stream : running_) {
+    const Sequence& sequence = stream->sequence();
+    const int64_t known = sequence.length() + static_cast<int64_t>(stream->pending().size());
+    const int64_t held = static_cast<int64_t>(sequence.pages(group).size()) - sequence.first_page(group);
+    pages += std::max<int64_t>(0, pages_for(group, known) - held);
+  }
+  return pages;
+}
+
+bool Batcher::may_start(const Stream& stream) const {
+  if (static_cast<int64_t>(running_.size()) >= options_.max_running) return false;
+  if (running_.empty()) return true;
+  // One more than the prompt's: the first tokens that it draws.
+  const int64_t tokens = std::min(static_cast<int64_t>(stream.pending().size()) + 1, runner_.options().context_tokens);
+  for (size_t group = 0; group < runner_.cache().groups(); ++group) {
+    const int64_t available = runner_.cache().pool(group).available_pages() - promised_pages(group);
+    if (pages_for(group, tokens) > available) return false;
+  }
+  return true;
+}
+
+void Batcher::admit() {
+  while (!waiting_.empty() && may_start(*waiting_.front())) {
+    running_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+    const int64_t known = static_cast<int64_t>(running_.back()->pending().size());
+    running_.back()->start();
+    stats_.reused_tokens += known - static_cast<int64_t>(running_.back()->pending().size());
+  }
+}
+
+void Batcher::end(Stream& stream, StopReason reason) {
+  stream.end(reason, std::nullopt);
+}
+
+void Batcher::fail_stream(Stream& stream, const Error& error) {
+  stream.end(StopReason::failed, error);
+}
+
+void Batcher::remove_ended() {
+  std::erase_if(running_, [](const auto& stream) { return stream->ended(); });
+}
+
+}  // namespace minfer::engine

@@ -1,0 +1,137 @@
+// One step of the batcher: who takes part, the device's run, the draws. See batcher.hpp.
+//
+// Pages are taken as rows are planned: decodes first, then prompts, both in order of arrival. A decode that finds none
+// preempts the latest arrival, where it can be computed again. A prompt takes what pages there are, or waits.
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+#include "engine/batcher.hpp"
+#include "engine/schedule.hpp"
+
+namespace minfer::engine {
+
+// Makes room in a full context, or ends the stream.
+void Batcher::shift_or_end(Stream& stream) {
+  if (stream.sequence().length() < runner_.options().context_tokens) return;
+  try {
+    if (!stream.shift()) end(stream, StopReason::context_full);
+  } catch (const Error& error) {
+    fail_stream(stream, error);
+  }
+}
+
+void Batcher::plan_step() {
+  entries_.clear();
+  for (auto& stream : running_) shift_or_end(*stream);
+  remove_ended();
+  pending_.clear();
+  for (const auto& stream : running_) pending_.push_back(static_cast<int64_t>(stream->pending().size()));
+  shares_.resize(pending_.size());
+  share_rows(pending_, runner_.options().batch_tokens, shares_);
+  for (size_t i = 0; i < running_.size(); ++i) {
+    if (pending_[i] == 1 && shares_[i] == 1) add_decode(*running_[i]);
+  }
+  for (size_t i = 0; i < running_.size(); ++i) {
+    if (pending_[i] > 1) add_prompt(*running_[i], shares_[i]);
+  }
+  // Prompts that hold each other's pages: the latest gives way, and the next step goes on.
+  if (entries_.empty() && !running_.empty()) give_way();
+  requeue_preempted();
+}
+
+void Batcher::add_decode(Stream& stream) {
+  while (!stream.preempted && !stream.sequence().reserve(1)) {
+    Stream* victim = latest_preemptable();
+    if (victim == nullptr || (victim == &stream && running_.size() == 1)) {
+      return fail_stream(stream, no_pages(stream));
+    }
+    preempt(*victim);
+  }
+  if (!stream.preempted) entries_.push_back({&stream, 1});
+}
+
+void Batcher::add_prompt(Stream& stream, int64_t rows) {
+  while (rows > 0 && !stream.preempted && !stream.sequence().reserve(rows)) {
+    rows = (rows - 1) / graph::kPageTokens * graph::kPageTokens;
+  }
+  if (rows > 0 && !stream.preempted) entries_.push_back({&stream, rows});
+}
+
+void Batcher::give_way() {
+  Stream* victim = latest_preemptable();
+  if (victim == nullptr || running_.size() == 1) return fail_stream(*running_.front(), no_pages(*running_.front()));
+  preempt(*victim);
+}
+
+Error Batcher::no_pages(const Stream& stream) const {
+  return {ErrorCode::out_of_memory,
+          fmt::format("no KV pages are free for a sequence of {} tokens; take a larger context (-c) or fewer sequences",
+                      stream.sequence().length() + static_cast<int64_t>(stream.pending().size()))};
+}
+
+Stream* Batcher::latest_preemptable() const {
+  for (auto stream = running_.rbegin(); stream != running_.rend(); ++stream) {
+    if (!(*stream)->preempted && !(*stream)->ended() && (*stream)->can_recompute()) return stream->get();
+  }
+  return nullptr;
+}
+
+void Batcher::preempt(Stream& stream) {
+  std::erase_if(entries_, [&](const Entry& entry) { return entry.stream == &stream; });
+  stream.preempt();
+  ++stats_.preemptions;
+}
+
+// Preempted streams go to the front of the queue: they arrived before all that wait there.
+void Batcher::requeue_preempted() {
+  for (size_t i = running_.size(); i-- > 0;) {
+    if (!running_[i]->preempted) continue;
+    running_[i]->preempted = false;
+    waiting_.push_front(std::move(running_[i]));
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void Batcher::run_step() {
+  token_ids_.clear();
+  output_rows_.clear();
+  sequences_.clear();
+  for (const Entry& entry : entries_) {
+    const auto pending = entry.stream->pending();
+    sequences_.push_back(entry.stream->sequence().step(static_cast<int64_t>(token_ids_.size()), entry.rows));
+    token_ids_.insert(token_ids_.end(), pending.begin(), pending.begin() + entry.rows);
+    if (entry.rows == static_cast<int64_t>(pending.size())) {
+      output_rows_.push_back(static_cast<int32_t>(token_ids_.size()) - 1);
+    }
+  }
+  ++stats_.steps;
+  stats_.rows += static_cast<int64_t>(token_ids_.size());
+  try {
+    take_logits(runner_.step({token_ids_, output_rows_, sequences_}));
+  } catch (const Error& error) {
+    for (const Entry& entry : entries_) {
+      if (!entry.stream->ended()) fail_stream(*entry.stream, error);
+    }
+  }
+}
+
+void Batcher::take_logits(std::span<const float> logits) {
+  const size_t vocabulary = static_cast<size_t>(runner_.model().config().vocabulary);
+  for (const Entry& entry : entries_) {
+    Stream& stream = *entry.stream;
+    const auto pending = stream.pending();
+    const bool has_logits = entry.rows == static_cast<int64_t>(pending.size());
+    stream.sequence().commit(pending.first(static_cast<size_t>(entry.rows)));
+    if (!has_logits) continue;
+    const auto mine = logits.first(vocabulary);
+    logits = logits.subspan(vocabulary);
+    try {
+      if (const auto reason = stream.draw(mine)) end(stream, *reason);
+    } catch (const Error& error) {
+      fail_stream(stream, error);
+    }
+  }
+}
+
+}  // namespace minfer::engine

@@ -1,0 +1,66 @@
+// What a caller asks of the engine, and what it gets back. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "engine/sampler/params.hpp"
+
+namespace minfer::engine {
+
+// What happens when a sequence has filled the context.
+enum class Overflow : uint8_t {
+  stop,   // it ends, with StopReason::context_full
+  shift,  // the first Request::keep_tokens stay, the older half of the rest goes, the rest moves down, keys rotated
+};
+
+struct Request {
+  std::vector<int32_t> prompt;  // at least one token
+  SamplerParams sampler;
+  int64_t max_tokens = -1;  // -1: until the model ends or the context is full
+  std::vector<std::string> stops;
+  Overflow overflow = Overflow::stop;
+  int64_t keep_tokens = 0;  // of the prompt, with Overflow::shift
+};
+
+enum class StopReason : uint8_t {
+  end_of_generation,  // the model drew its end token
+  max_tokens,
+  stop_string,
+  context_full,
+  cancelled,
+  failed,  // Result::error says why
+};
+
+struct Result {
+  StopReason reason = StopReason::end_of_generation;
+  std::optional<Error> error;  // with StopReason::failed
+  int64_t prompt_tokens = 0;
+  int64_t reused_tokens = 0;     // of the prompt, found in the prefix cache
+  int64_t generated_tokens = 0;  // drawn, the end token included
+  int64_t preemptions = 0;       // how often its pages were taken and computed again
+  int64_t shifts = 0;            // how often the context was shifted
+  double queue_seconds = 0;      // from submission to the first step
+  double prompt_seconds = 0;     // from the first step to the first drawn token
+  double generate_seconds = 0;   // from then to the end: generated_tokens - 1 steps
+};
+
+inline constexpr int32_t kNoToken = -1;
+
+// How a caller hears of its request. Both are called on the engine's thread, between steps, and must not block.
+struct Listener {
+  // A token was drawn; `text` is what may be shown now, perhaps nothing. kNoToken brings text that was held back, at
+  // the end.
+  std::function<void(int32_t token, std::string_view text)> on_token;
+  // The last call of a request.
+  std::function<void(const Result& result)> on_end;
+};
+
+using RequestId = uint64_t;
+
+}  // namespace minfer::engine

@@ -1,0 +1,98 @@
+// A request's state from prompt to end. See stream.hpp.
+#include "engine/stream.hpp"
+
+#include <utility>
+
+namespace minfer::engine {
+namespace {
+
+double seconds_between(Stream::Clock::time_point from, Stream::Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+}  // namespace
+
+Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer::Tokenizer& tokenizer, KvCache& cache,
+               bool share_prefixes)
+    : id_(id),
+      request_(std::move(request)),
+      listener_(std::move(listener)),
+      tokenizer_(tokenizer),
+      sequence_(cache, share_prefixes),
+      sampler_(request_.sampler, static_cast<int64_t>(tokenizer.vocab().size())),
+      stops_(request_.stops),
+      decoder_(tokenizer, {.show_control = false, .at_text_start = false}) {
+  tokens_.reserve(static_cast<size_t>(cache.sequence_tokens()) + 1);
+  tokens_ = request_.prompt;
+  for (const int32_t token : tokens_) sampler_.accept(token);
+  result_.prompt_tokens = static_cast<int64_t>(tokens_.size());
+}
+
+std::span<const int32_t> Stream::pending() const {
+  return std::span(tokens_).subspan(static_cast<size_t>(sequence_.length()));
+}
+
+void Stream::start() {
+  const int64_t reused = sequence_.publishes() ? sequence_.reuse_prefix(tokens_) : 0;
+  if (started_) return;
+  started_ = true;
+  started_at_ = Clock::now();
+  result_.queue_seconds = seconds_between(submitted_, started_at_);
+  result_.reused_tokens = reused;
+}
+
+void Stream::preempt() {
+  sequence_.clear();
+  preempted = true;
+  ++result_.preemptions;
+}
+
+bool Stream::shift() {
+  if (request_.overflow != Overflow::shift) return false;
+  const int64_t removable = sequence_.length() - request_.keep_tokens;
+  const int64_t count = removable / 2 / graph::kPageTokens * graph::kPageTokens;
+  if (count == 0) return false;
+  if (!sequence_.remove(request_.keep_tokens, count)) {
+    fail(ErrorCode::out_of_memory, "the context of {} tokens is full, and no KV pages are free to shift it",
+         sequence_.length());
+  }
+  tokens_.erase(tokens_.begin() + request_.keep_tokens, tokens_.begin() + request_.keep_tokens + count);
+  ++result_.shifts;
+  return true;
+}
+
+std::optional<StopReason> Stream::draw(std::span<const float> logits) {
+  if (request_.max_tokens == 0) return StopReason::max_tokens;
+  const int32_t token = sampler_.sample(logits);
+  sampler_.accept(token);
+  tokens_.push_back(token);
+  if (++result_.generated_tokens == 1) first_token_at_ = Clock::now();
+  const bool last = tokenizer_.vocab().is_end_of_generation(token);
+  const std::string text = last ? std::string() : stops_.push(decoder_.push(token));
+  if (listener_.on_token) listener_.on_token(token, text);
+  if (last) return StopReason::end_of_generation;
+  if (stops_.stopped()) return StopReason::stop_string;
+  if (result_.generated_tokens == request_.max_tokens) return StopReason::max_tokens;
+  return std::nullopt;
+}
+
+void Stream::end(StopReason reason, const std::optional<Error>& error) {
+  ended_ = true;
+  result_.reason = reason;
+  result_.error = error;
+  const Clock::time_point now = Clock::now();
+  if (result_.generated_tokens > 0) {
+    result_.prompt_seconds = seconds_between(started_at_, first_token_at_);
+    result_.generate_seconds = seconds_between(first_token_at_, now);
+  } else if (started_) {
+    result_.prompt_seconds = seconds_between(started_at_, now);
+  }
+  sequence_.clear();
+  // Text that was held back because it might have become a stop string.
+  std::string rest = stops_.push(decoder_.finish());
+  if (!stops_.stopped()) rest += stops_.finish();
+  if (!rest.empty() && listener_.on_token) listener_.on_token(kNoToken, rest);
+  if (listener_.on_end) listener_.on_end(result_);
+}
+
+}  // namespace minfer::engine

@@ -1,0 +1,71 @@
+// One request while it waits or runs: its tokens, its place in the cache, its sampler and the text that comes of it.
+// Internal to the batcher.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine/kv/sequence.hpp"
+#include "engine/request.hpp"
+#include "engine/sampler/sampler.hpp"
+#include "engine/stop_matcher.hpp"
+#include "tokenizer/stream_decoder.hpp"
+#include "tokenizer/tokenizer.hpp"
+
+namespace minfer::engine {
+
+class Stream {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Errors: those of the sampler's parameters and of the stop strings.
+  Stream(RequestId id, Request request, Listener listener, const tokenizer::Tokenizer& tokenizer, KvCache& cache,
+         bool share_prefixes);
+
+  RequestId id() const { return id_; }
+  // Known tokens that are not in the cache: at least one while it runs.
+  std::span<const int32_t> pending() const;
+  Sequence& sequence() { return sequence_; }
+  const Sequence& sequence() const { return sequence_; }
+  // A shifted cache is not what its tokens would give anew.
+  bool can_recompute() const { return result_.shifts == 0; }
+  bool ended() const { return ended_; }
+
+  // Set by the batcher.
+  bool cancelled = false;
+  bool preempted = false;  // in this step: to go back to the queue
+
+  // Takes what the prefix cache has of its tokens.
+  void start();
+  // Gives its pages back; all its tokens are pending again.
+  void preempt();
+  // A full context: makes room as the request asks. False where it is to stop. Errors: those of Sequence::remove;
+  // out_of_memory.
+  bool shift();
+  // Draws the next token and hands its text out; the reason where it is the last one. Errors: those of the sampler.
+  std::optional<StopReason> draw(std::span<const float> logits);
+  // Tells the listener. `error` with StopReason::failed.
+  void end(StopReason reason, const std::optional<Error>& error);
+
+ private:
+  RequestId id_;
+  Request request_;
+  Listener listener_;
+  const tokenizer::Tokenizer& tokenizer_;
+  Sequence sequence_;
+  Sampler sampler_;
+  StopMatcher stops_;
+  tokenizer::StreamDecoder decoder_;
+  std::vector<int32_t> tokens_;  // known: the sequence's, and those pending
+  Result result_;
+  bool started_ = false;
+  bool ended_ = false;
+  Clock::time_point submitted_ = Clock::now();
+  Clock::time_point started_at_;
+  Clock::time_point first_token_at_;
+};
+
+}  // namespace minfer::engine

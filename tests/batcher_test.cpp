@@ -1,0 +1,340 @@
+// Many requests at once: each must get, bit for bit, the tokens that it gets alone, whatever else runs; and the
+// policies of queue, pages, preemption and prefixes by value.
+#include "engine/batcher.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "engine/engine.hpp"
+#include "model/vocab.hpp"
+#include "model_runs.hpp"
+
+namespace minfer::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What a request brought.
+struct Outcome {
+  std::vector<int32_t> tokens;
+  std::string text;
+  engine::Result result;
+  bool ended = false;
+};
+
+engine::Listener listener_of(Outcome& outcome) {
+  return {[&](int32_t token, std::string_view text) {
+            if (token != engine::kNoToken) outcome.tokens.push_back(token);
+            outcome.text += text;
+          },
+          [&](const engine::Result& result) {
+            outcome.result = result;
+            outcome.ended = true;
+          }};
+}
+
+struct Job {
+  engine::Request request;
+  int64_t submit_at = 0;   // step
+  int64_t cancel_at = -1;  // step, -1: never
+};
+
+// Prompts of a few roots, so that prefixes are shared, greedy and sampled, of all lengths.
+std::vector<Job> random_jobs(size_t count, int64_t vocabulary, int64_t most_prompt, int64_t most_tokens,
+                             uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() % static_cast<uint64_t>(n)); };
+  std::vector<std::vector<int32_t>> roots(3);
+  for (auto& root : roots) {
+    for (int64_t i = 0; i < most_prompt; ++i) root.push_back(static_cast<int32_t>(below(vocabulary)));
+  }
+  std::vector<Job> jobs(count);
+  for (size_t i = 0; i < count; ++i) {
+    Job& job = jobs[i];
+    const auto& root = roots[static_cast<size_t>(below(3))];
+    job.request.prompt.assign(root.begin(), root.begin() + 1 + below(most_prompt));
+    if (below(2) == 0) job.request.prompt.back() = static_cast<int32_t>(below(vocabulary));
+    job.request.max_tokens = 1 + below(most_tokens);
+    job.request.sampler.temperature = below(2) == 0 ? 0.0F : 0.9F;
+    job.request.sampler.seed = random();
+    job.request.sampler.presence_penalty = below(4) == 0 ? 0.5F : 0.0F;
+    job.submit_at = below(12);
+    job.cancel_at = below(5) == 0 ? job.submit_at + below(20) : -1;
+  }
+  return jobs;
+}
+
+std::vector<Outcome> run_together(engine::Runner& runner, const tokenizer::Tokenizer& tokenizer,
+                                  const std::vector<Job>& jobs, engine::BatcherStats& stats) {
+  engine::Batcher batcher(runner, tokenizer, {});
+  std::vector<Outcome> outcomes(jobs.size());
+  std::vector<engine::RequestId> ids(jobs.size());
+  bool more = true;
+  for (int64_t step = 0; more || step < 40; ++step) {
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      if (jobs[i].submit_at == step) ids[i] = batcher.submit(jobs[i].request, listener_of(outcomes[i]));
+      if (jobs[i].cancel_at == step) batcher.cancel(ids[i]);
+    }
+    more = batcher.step();
+  }
+  stats = batcher.stats();
+  return outcomes;
+}
+
+Outcome run_alone(engine::Runner& runner, const tokenizer::Tokenizer& tokenizer, const engine::Request& request) {
+  engine::BatcherOptions options;
+  options.share_prefixes = false;
+  engine::Batcher batcher(runner, tokenizer, options);
+  Outcome outcome;
+  batcher.submit(request, listener_of(outcome));
+  while (batcher.step()) {
+  }
+  return outcome;
+}
+
+int64_t total_available(engine::Runner& runner) {
+  int64_t pages = 0;
+  for (size_t group = 0; group < runner.cache().groups(); ++group)
+    pages += runner.cache().pool(group).available_pages();
+  return pages;
+}
+
+void expect_identity(engine::Runner& runner, const model::Model& model, const std::vector<Job>& jobs,
+                     engine::BatcherStats& stats) {
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(model.file()));
+  const int64_t pages = total_available(runner);
+  const std::vector<Outcome> together = run_together(runner, tokenizer, jobs, stats);
+  EXPECT_EQ(total_available(runner), pages) << "pages were lost";
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Outcome alone = run_alone(runner, tokenizer, jobs[i].request);
+    ASSERT_TRUE(together[i].ended) << "request " << i;
+    ASSERT_FALSE(together[i].result.error) << together[i].result.error->what();
+    if (together[i].result.reason == engine::StopReason::cancelled) {
+      ASSERT_LE(together[i].tokens.size(), alone.tokens.size());
+      EXPECT_TRUE(std::equal(together[i].tokens.begin(), together[i].tokens.end(), alone.tokens.begin())) << i;
+      continue;
+    }
+    EXPECT_EQ(together[i].tokens, alone.tokens) << "request " << i;
+    EXPECT_EQ(together[i].text, alone.text) << "request " << i;
+    EXPECT_EQ(together[i].result.reason, alone.result.reason) << "request " << i;
+  }
+}
+
+// --- identity ---
+
+class BatchIdentity : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(BatchIdentity, EachRequestGetsTheTokensThatItGetsAlone) {
+  for (const std::string& isa : available_isas()) {
+    int64_t preemptions = 0;
+    for (uint32_t seed = 1; seed <= 3; ++seed) {
+      SCOPED_TRACE(isa + " seed " + std::to_string(seed));
+      // Two contexts' worth of pages for sixteen requests: some are preempted.
+      engine::RunnerOptions options = exact_options(320, 48, 2);
+      if (seed == 2) options.key_format = options.value_format = graph::KvFormat::f16;
+      Loaded loaded(golden_path("tiny/" + GetParam() + ".gguf"), isa, 1, options);
+      const auto jobs = random_jobs(16, loaded.model.config().vocabulary, 130, 180, seed);
+      engine::BatcherStats stats;
+      expect_identity(loaded.runner, loaded.model, jobs, stats);
+      EXPECT_GT(stats.reused_tokens, 0);
+      preemptions += stats.preemptions;
+    }
+    EXPECT_GT(preemptions, 0) << isa;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, BatchIdentity, ::testing::Values("llama", "qwen2", "qwen3", "gemma3"));
+
+TEST(BatchIdentityOfARealModel, Smollm2) {
+  const std::string path = model_path("smollm2-135m");
+  if (is_absent(path)) GTEST_SKIP() << path << " is absent";
+  engine::RunnerOptions options;
+  options.context_tokens = 256;
+  options.batch_tokens = 128;
+  options.sequences = 2;
+  Loaded loaded(path, "", 0, options);
+  engine::BatcherStats stats;
+  expect_identity(loaded.runner, loaded.model, random_jobs(16, 49152, 130, 100, 7), stats);
+  EXPECT_GT(stats.preemptions, 0);
+  EXPECT_GT(stats.reused_tokens, 0);
+}
+
+// --- policies ---
+
+class Policies : public ::testing::Test {
+ protected:
+  explicit Policies(int64_t sequences = 2)
+      : loaded_(golden_path("tiny/llama.gguf"), "", 1, exact_options(192, 128, sequences)),
+        tokenizer_(model::read_vocab(loaded_.model.file())) {}
+
+  static engine::Request request(int64_t prompt, int64_t tokens, int32_t first = 3) {
+    engine::Request request;
+    for (int64_t i = 0; i < prompt; ++i) request.prompt.push_back(first + static_cast<int32_t>(i % 200));
+    request.max_tokens = tokens;
+    request.sampler.temperature = 0;
+    // Never an end before max_tokens.
+    request.sampler.logit_bias = {{2, -1000.0F}};
+    return request;
+  }
+
+  Loaded loaded_;
+  tokenizer::Tokenizer tokenizer_;
+};
+
+TEST_F(Policies, ALongPromptDelaysAStreamByNoStep) {
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome stream, prompt;
+  batcher.submit(request(4, 30), listener_of(stream));
+  batcher.step();
+  ASSERT_EQ(stream.tokens.size(), 1u);
+  batcher.submit(request(190, 1, 9), listener_of(prompt));
+  for (size_t step = 2; !prompt.ended; ++step) {
+    batcher.step();
+    EXPECT_EQ(stream.tokens.size(), step) << "one token a step";
+  }
+  EXPECT_EQ(batcher.stats().steps, 3) << "127 rows of the prompt go beside the stream's one";
+}
+
+TEST_F(Policies, AShortPromptDoesNotWaitForALongOne) {
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome longer, shorter;
+  batcher.submit(request(190, 1), listener_of(longer));
+  batcher.submit(request(20, 1, 9), listener_of(shorter));
+  batcher.step();
+  EXPECT_TRUE(shorter.ended);
+  EXPECT_FALSE(longer.ended);
+  batcher.step();
+  EXPECT_TRUE(longer.ended);
+}
+
+TEST_F(Policies, AFullQueueRefusesAndSaysSo) {
+  engine::BatcherOptions options;
+  options.max_running = 1;
+  options.max_waiting = 2;
+  engine::Batcher batcher(loaded_.runner, tokenizer_, options);
+  Outcome outcomes[4];
+  batcher.submit(request(4, 50), listener_of(outcomes[0]));
+  batcher.step();
+  batcher.submit(request(4, 1), listener_of(outcomes[1]));
+  batcher.submit(request(4, 1), listener_of(outcomes[2]));
+  try {
+    batcher.submit(request(4, 1), listener_of(outcomes[3]));
+    FAIL() << "a third waiting request was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::busy);
+    EXPECT_THAT(error.what(), HasSubstr("2 requests wait and 1 run"));
+  }
+  while (batcher.step()) {
+  }
+  EXPECT_TRUE(outcomes[0].ended && outcomes[1].ended && outcomes[2].ended);
+}
+
+TEST_F(Policies, APrefixIsFoundAgainAndTheOutputIsTheSame) {
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome first, second;
+  batcher.submit(request(150, 20), listener_of(first));
+  while (batcher.step()) {
+  }
+  batcher.submit(request(150, 20), listener_of(second));
+  while (batcher.step()) {
+  }
+  EXPECT_EQ(first.result.reused_tokens, 0);
+  EXPECT_EQ(second.result.reused_tokens, 128) << "two full pages of 150 tokens";
+  EXPECT_EQ(second.tokens, first.tokens);
+  ASSERT_EQ(first.tokens.size(), 20u);
+}
+
+TEST_F(Policies, AShiftKeepsTheStartAndGoesOn) {
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome outcome;
+  engine::Request long_request = request(100, 300);
+  long_request.overflow = engine::Overflow::shift;
+  long_request.keep_tokens = 10;
+  batcher.submit(long_request, listener_of(outcome));
+  while (batcher.step()) {
+  }
+  ASSERT_FALSE(outcome.result.error) << outcome.result.error->what();
+  EXPECT_EQ(outcome.result.reason, engine::StopReason::max_tokens);
+  EXPECT_EQ(outcome.tokens.size(), 300u);
+  // 192 tokens, of which 182 may go: 64 are dropped each time, after token 92, 156, 220 and 284.
+  EXPECT_EQ(outcome.result.shifts, 4);
+  // Before the first shift it is what a run that stops gives.
+  Outcome stopping;
+  batcher.submit(request(100, 300), listener_of(stopping));
+  while (batcher.step()) {
+  }
+  EXPECT_EQ(stopping.result.reason, engine::StopReason::context_full);
+  ASSERT_EQ(stopping.tokens.size(), 93u);
+  EXPECT_TRUE(std::equal(stopping.tokens.begin(), stopping.tokens.end(), outcome.tokens.begin()));
+}
+
+TEST_F(Policies, CancelledRequestsGiveTheirPagesBackAtTheNextStep) {
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome running, waiting;
+  const engine::PagePool& pool = loaded_.runner.cache().pool(0);
+  const auto id = batcher.submit(request(150, 40), listener_of(running));
+  batcher.step();
+  EXPECT_LT(pool.available_pages(), pool.pages());
+  batcher.cancel(id);
+  batcher.step();
+  EXPECT_EQ(pool.available_pages(), pool.pages());
+  EXPECT_EQ(running.result.reason, engine::StopReason::cancelled);
+  batcher.cancel(batcher.submit(request(4, 4), listener_of(waiting)));
+  batcher.step();
+  EXPECT_EQ(waiting.result.reason, engine::StopReason::cancelled);
+  EXPECT_TRUE(waiting.tokens.empty());
+}
+
+TEST_F(Policies, BadRequestsAreRefusedAtOnce) {
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  const auto error = [&](engine::Request request) {
+    try {
+      batcher.submit(std::move(request), {});
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_THAT(error(request(0, 1)), HasSubstr("the prompt is empty"));
+  EXPECT_THAT(error(request(193, 1)), HasSubstr("the prompt has 193 tokens, the context 192"));
+  engine::Request bad = request(4, 1);
+  bad.prompt[2] = 288;
+  EXPECT_THAT(error(bad), HasSubstr("token id 288 is not in the vocabulary"));
+  bad = request(4, 1);
+  bad.keep_tokens = 5;
+  EXPECT_THAT(error(bad), HasSubstr("keep_tokens is 5; expected 0 to the prompt's 4 tokens"));
+  bad = request(4, -2);
+  EXPECT_THAT(error(bad), HasSubstr("max_tokens is -2"));
+  EXPECT_FALSE(batcher.step()) << "nothing of these is left";
+}
+
+// --- the thread ---
+
+TEST_F(Policies, TheEngineServesManyThreadsAndEndsWhatIsLeft) {
+  constexpr size_t kCallers = 8;
+  Outcome outcomes[kCallers];
+  Outcome endless;
+  {
+    engine::Engine engine(loaded_.runner, tokenizer_, {});
+    std::vector<std::thread> callers;
+    for (size_t i = 0; i < kCallers; ++i) {
+      callers.emplace_back(
+          [&, i] { engine.submit(request(10, 20, static_cast<int32_t>(3 + i)), listener_of(outcomes[i])); });
+    }
+    for (auto& caller : callers) caller.join();
+    while (engine.stats().running + engine.stats().waiting > 0) std::this_thread::yield();
+    engine.submit(request(10, -1), listener_of(endless));
+  }
+  for (size_t i = 0; i < kCallers; ++i) {
+    EXPECT_EQ(outcomes[i].tokens,
+              run_alone(loaded_.runner, tokenizer_, request(10, 20, static_cast<int32_t>(3 + i))).tokens);
+    EXPECT_EQ(outcomes[i].tokens.size(), 20u);
+  }
+  EXPECT_TRUE(endless.ended);
+}
+
+}  // namespace
+}  // namespace minfer::test
