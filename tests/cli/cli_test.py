@@ -82,7 +82,20 @@ class WrongUsage(ProgramTest):
             ("not both", ["tokenize", LLAMA, "hi", "-f", LLAMA]),
             ("no token 288; the vocabulary has 288", ["detokenize", LLAMA, "288"]),
             ("no token -1", ["detokenize", LLAMA, "--", "-1"]),
-            ("does not fit in 32 bits", ["detokenize", LLAMA, "99999999999"]),
+            ("at offset 2 found '99999999999'; a token id does not fit in 32 bits", ["detokenize", LLAMA, "1", "99999999999"]),
+            ("at offset 0 found 'abc'; expected token ids", ["detokenize", LLAMA, "abc"]),
+            ("at offset 2 found '1.5'", ["detokenize", LLAMA, "7", "1.5"]),
+            ("at offset 0 found '1e3'", ["detokenize", LLAMA, "1e3"]),
+            ("at offset 2 found '9x'", ["detokenize", LLAMA, "1,9x"]),
+            ("at offset 2 found ',2'", ["detokenize", LLAMA, "1,,2"]),
+            ("at offset 2 found the end", ["detokenize", LLAMA, "1,"]),
+            ("at offset 4 found ']'", ["detokenize", LLAMA, "[1, ]"]),
+            ("at offset 7 found '3'", ["detokenize", LLAMA, "[1, 2] 3"]),
+            ("at offset 2 found the end", ["detokenize", LLAMA, "[1"]),
+            ("at offset 1 found ']'", ["detokenize", LLAMA, "1]"]),
+            ("at offset 1 found '\"id\"", ["detokenize", LLAMA, '{"id":[1]}']),
+            ("at offset 7 found '1}", ["detokenize", LLAMA, '{"ids":1}']),
+            ("at offset 10 found ',\"x\":1}", ["detokenize", LLAMA, '{"ids":[1],"x":1}']),
             ("give --chat-template FILE or --model MODEL", ["render", "--input", "-"]),
             ("--input is required", ["render", "--model", LLAMA]),
             ("give a MODEL or --synthetic", ["bench"]),
@@ -366,6 +379,9 @@ class Files(ProgramTest):
             packed = json.dumps({"ids": ids(stdin=text.encode())}).encode()
             self.assertEqual(self.ok("detokenize", LLAMA, stdin=packed).out, text)
         self.assertEqual(self.ok("detokenize", LLAMA, "--special", "2").out, "</s>")
+        for notation in ("40 41\n42", "40,41 , 42", " [40, 41 42]\n", '{"ids": [40,41,42]}'):
+            self.assertEqual(self.ok("detokenize", LLAMA, stdin=notation.encode()).out, "%&'", notation)
+        self.assertEqual(self.ok("detokenize", LLAMA, "[]").out, "")
         self.assertRegex(self.ok("tokenize", LLAMA, "the").out, r'\A +1 "<s>"\n( +\d+ "[^"]*"\n)+\Z')
 
     def test_render(self):
