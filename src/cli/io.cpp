@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/utf8.hpp"
 #include "cli/command.hpp"
-#include "tokenizer/utf8.hpp"
 
 namespace minfer::cli {
 
@@ -35,10 +35,28 @@ std::string read_input(const std::string& path) {
 }
 
 void check_utf8(std::string_view text, std::string_view what) {
-  const size_t malformed = tokenizer::find_malformed_utf8(text);
+  const size_t malformed = find_malformed_utf8(text);
   if (malformed == std::string_view::npos) return;
   throw UsageError(fmt::format("{} is not UTF-8: byte 0x{:02X} at offset {} belongs to no character", what,
                                static_cast<unsigned char>(text[malformed]), malformed));
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = utf8_step(text, at);
+    const std::string_view bytes = text.substr(at, step.size_bytes);
+    at += step.size_bytes;
+    const bool control = step.character < 0x20 || (step.character >= 0x7F && step.character < 0xA0);
+    if (step.status == Utf8Status::whole && !control) {
+      out += bytes;
+    } else if (bytes == "\n" || bytes == "\t" || bytes == "\r") {
+      out += bytes == "\n" ? "\\n" : bytes == "\t" ? "\\t" : "\\r";
+    } else {
+      for (const char byte : bytes) out += fmt::format("\\x{:02X}", static_cast<unsigned char>(byte));
+    }
+  }
+  return out;
 }
 
 namespace {

@@ -21,6 +21,10 @@ void check_utf8(std::string_view text, std::string_view what);
 void write_stdout(std::string_view text);
 void write_file(const std::string& path, std::string_view text);
 
+// Text for a terminal's line: control characters and what is not UTF-8 as escapes (\n, \x1B). Names and messages out of
+// files and templates go through it.
+std::string printable(std::string_view text);
+
 // Writes to stderr as it is. A closed or full stderr changes nothing: there is nowhere left to say so.
 void write_stderr(std::string_view text);
 template <class... Args>

@@ -32,7 +32,11 @@ constexpr const char* kFooter =
 
 void log_to_stderr(LogLevel level, std::string_view message) {
   if (level == LogLevel::debug) return;
-  say("minfer: {}{}\n", level == LogLevel::info ? "" : level == LogLevel::warning ? "warning: " : "error: ", message);
+  say("minfer: {}{}\n",
+      level == LogLevel::info      ? ""
+      : level == LogLevel::warning ? "warning: "
+                                   : "error: ",
+      printable(message));
 }
 
 int run_command(int argc, char** argv) {
@@ -88,13 +92,13 @@ int main(int argc, char** argv) {
   try {
     return cli::run_command(argc, argv);
   } catch (const Error& error) {
-    cli::say("minfer: {}\n", error.what());
+    cli::say("minfer: {}\n", cli::printable(error.what()));
     return cli::exit_code(error);
   } catch (const std::bad_alloc&) {
     cli::say("minfer: out of memory\n");
     return cli::kExitMemory;
   } catch (const std::exception& error) {
-    cli::say("minfer: internal error: {}\n", error.what());
+    cli::say("minfer: internal error: {}\n", cli::printable(error.what()));
     return cli::kExitFailure;
   }
 }

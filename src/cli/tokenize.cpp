@@ -125,9 +125,9 @@ class IdParser {
     std::string found =
         at_ == text_.size() ? "the end" : fmt::format("'{}'", text_.substr(at_, std::min(end - at_, kShownBytes)));
     if (end > at_ + kShownBytes) found += "...";
-    throw UsageError(fmt::format("ids: at offset {} found {}; {}", at_, found,
-                                 what.empty() ? "expected token ids such as 1 2 3, [1, 2, 3] or {\"ids\": [1, 2, 3]}"
-                                              : what));
+    throw UsageError(
+        fmt::format("ids: at offset {} found {}; {}", at_, found,
+                    what.empty() ? "expected token ids such as 1 2 3, [1, 2, 3] or {\"ids\": [1, 2, 3]}" : what));
   }
 
   std::string_view text_;

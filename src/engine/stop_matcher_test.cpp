@@ -1,6 +1,6 @@
 // Stop strings in a stream: whole, in pieces of any size, with common beginnings. And the pool of pages, which is too
-// small for a file of its own. That the cut into pieces changes nothing is a property, tried on random texts and stops of
-// few letters; its oracle looks at the whole text.
+// small for a file of its own. That the cut into pieces changes nothing is a property, tried on random texts and stops
+// of few letters; its oracle looks at the whole text.
 #include "engine/stop_matcher.hpp"
 
 #include <gmock/gmock.h>
@@ -98,9 +98,8 @@ TEST(StopMatcher, TheCutIntoPiecesChangesNothing) {
   const auto stop_lists = rc::gen::container<std::vector<std::string>>(
       rc::gen::nonEmpty(rc::gen::scale(0.06, rc::gen::container<std::string>(letters))));
   EXPECT_TRUE(rc::check([&] {
-    const auto stops = *rc::gen::resize(80, rc::gen::suchThat(stop_lists, [](const auto& list) {
-      return list.size() <= StopMatcher::kMaxStops;
-    }));
+    const auto stops = *rc::gen::resize(
+        80, rc::gen::suchThat(stop_lists, [](const auto& list) { return list.size() <= StopMatcher::kMaxStops; }));
     const auto text = *rc::gen::container<std::string>(letters);
     StopMatcher matcher(stops);
     std::string result;

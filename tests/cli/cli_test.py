@@ -89,7 +89,6 @@ class WrongUsage(ProgramTest):
             ("at offset 2 found '9x'", ["detokenize", LLAMA, "1,9x"]),
             ("at offset 2 found ',2'", ["detokenize", LLAMA, "1,,2"]),
             ("at offset 2 found the end", ["detokenize", LLAMA, "1,"]),
-            ("at offset 4 found ']'", ["detokenize", LLAMA, "[1, ]"]),
             ("at offset 7 found '3'", ["detokenize", LLAMA, "[1, 2] 3"]),
             ("at offset 2 found the end", ["detokenize", LLAMA, "[1"]),
             ("at offset 1 found ']'", ["detokenize", LLAMA, "1]"]),
@@ -112,6 +111,9 @@ class WrongUsage(ProgramTest):
         for says, arguments in cases:
             with self.subTest(arguments=arguments):
                 self.refused(2, says, *arguments)
+
+        for says, ids in (("at offset 4 found ']'", b"[1, ]"), ("at offset 3 found ',2'", b"[1,,2]"), ("found '\\xFF'", b"\xff")):
+            self.refused(2, says, "detokenize", LLAMA, stdin=ids)
 
     def test_instruction_set(self):
         self.refused(2, 'MINFER_FORCE_ISA: instruction set "mmx": unknown; available: scalar', "run", LLAMA, "hi",
@@ -182,6 +184,14 @@ class BadFiles(ProgramTest):
                 good = self.write("good.jinja", "{{ messages[0].content }}")
                 self.ok("run", model, "hi", "--chat-template", good, "-n", "1")
                 self.refused(3, "line 1", "run", LLAMA, "hi", "--chat-template", self.write("bad.jinja", source))
+
+    def test_control_characters_in_messages(self):
+        source = "{{ raise_exception('one\\ntwo \x1b[31m\\x1b é \x85') }}"
+        model = self.write("chat.gguf", with_metadata(LLAMA.read_bytes(), "tokenizer.chat_template", source))
+        self.refused(3, r"one\ntwo \x1B[31m\x1B é \xC2\x85", "run", model, "hi")
+        self.refused(5, r"no model 'a\x07\nb'", "info", "a\x07\nb")
+        named = self.write("named.gguf", with_metadata(LLAMA.read_bytes(), "a.key", "a\nvalue" + "é" * 60))
+        self.assertIn('  a.key = "a\\nvalue' + "é" * 35 + "...\n", self.ok("info", named).out)
 
     def test_more_memory_than_there_is(self):
         said = self.refused(4, "take a smaller context (-c)", "run", LLAMA, "hi", "--raw", "-c", "1000000000")
