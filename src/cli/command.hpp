@@ -26,7 +26,7 @@ inline constexpr int kExitFile = 3;
 inline constexpr int kExitMemory = 4;
 inline constexpr int kExitIo = 5;
 inline constexpr int kExitFailure = 1;
-inline constexpr int kExitCancelled = 130;  // as a shell reports Ctrl-C
+inline constexpr int kExitCancelled = 130;  // as a shell reports Ctrl-C; SIGTERM too
 
 // An Error in what the user asked for, rather than in a file: exit code 2.
 class UsageError : public Error {

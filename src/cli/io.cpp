@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/utf8.hpp"
 #include "cli/command.hpp"
+#include "cli/interrupt.hpp"
 
 namespace minfer::cli {
 
@@ -30,6 +31,7 @@ std::string read_input(const std::string& path) {
       throw UsageError(fmt::format("{}: more than {} bytes of input", path, kMaxInputBytes));
     }
   }
+  if (std::ferror(file.get()) != 0 && interrupted()) fail(ErrorCode::cancelled, "cancelled while reading {}", path);
   if (std::ferror(file.get()) != 0) fail(ErrorCode::io, "{}: can't read: {}", path, std::strerror(errno));
   return text;
 }
@@ -63,6 +65,7 @@ namespace {
 
 void write_all(std::FILE* file, std::string_view text, const std::string& name) {
   if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0) {
+    if (errno == EINTR && interrupted()) fail(ErrorCode::cancelled, "cancelled while writing to {}", name);
     fail(ErrorCode::io, "{}: can't write: {}", name, std::strerror(errno));
   }
 }

@@ -308,15 +308,34 @@ class Run(ProgramTest):
 
 class Streams(ProgramTest):
     def test_interrupt(self):
-        process = self.start("run", self.model(SMOLLM), "Tell me a very long story.", "--temp", "0", "-c", "2048",
-                             "--logit-bias", "2=-inf", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        first = os.read(process.stdout.fileno(), 1)
-        time.sleep(0.2)
+        for kind in (signal.SIGINT, signal.SIGTERM):
+            process = self.start("run", self.model(SMOLLM), "Tell me a very long story.", "--temp", "0", "-c", "2048",
+                                 "--logit-bias", "2=-inf", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            first = os.read(process.stdout.fileno(), 1)
+            time.sleep(0.2)
+            process.send_signal(kind)
+            rest, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, err)
+            self.assertGreater(len((first + rest).decode().strip()), 0)
+            self.assertRegex(err.decode(), TIMINGS)
+
+    def test_interrupt_of_a_wait(self):
+        process = self.start("run", LLAMA, "--raw", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), 130)
+        self.assertEqual(process.communicate()[1], b"minfer: cancelled while reading -\n")
+
+    def test_second_signal_ends_at_once(self):
+        # The signals come inside a long step, which asks for them at its end only.
+        process = self.start("bench", self.model(SMOLLM), "-p", "4096", "-n", "0", "-r", "5", stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
+        time.sleep(2)
         process.send_signal(signal.SIGINT)
-        rest, err = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130, err)
-        self.assertGreater(len((first + rest).decode().strip()), 0)
-        self.assertRegex(err.decode(), TIMINGS)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
 
     def test_closed_stdout(self):
         reader, writer = os.pipe()
