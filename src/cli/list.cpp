@@ -7,6 +7,7 @@
 #include "base/options.hpp"
 #include "cli/command.hpp"
 #include "cli/io.hpp"
+#include "cli/model_options.hpp"
 #include "gguf/reader.hpp"
 
 namespace minfer::cli {
@@ -49,6 +50,7 @@ std::string list_models(const fs::path& folder) {
 std::function<int()> declare_list(CLI::App&) {
   return [] {
     const fs::path folder = environment_options().model_dir;
+    if (folder.empty()) fail(ErrorCode::io, "{}", kNoCacheText);
     const std::string text = list_models(folder);
     if (text.empty()) say("minfer: no models in {}\n", folder.string());
     write_stdout(text);

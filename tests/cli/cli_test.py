@@ -57,6 +57,8 @@ class WrongUsage(ProgramTest):
             ("no option is called '--tmp'", ["run", LLAMA, "hi", "--tmp", "3"]),
             ("one argument too many", ["run", LLAMA, "two", "words"]),
             ("MODEL is required", ["run"]),
+            ("MODEL is empty", ["run", "", "hi"]),
+            ("MODEL is empty", ["info", ""]),
             ("--temp needs a value", ["run", LLAMA, "hi", "--temp"]),
             ("--top-k may be given once only", ["run", LLAMA, "hi", "--top-k", "1", "--top-k", "2"]),
             ("'abc' is not a whole number from -1", ["run", LLAMA, "hi", "-n", "abc"]),
@@ -131,7 +133,17 @@ class WrongUsage(ProgramTest):
 class BadFiles(ProgramTest):
     def test_missing_and_unreadable(self):
         self.refused(5, "no model 'nothing'", "run", "nothing", "hi", env={"MINFER_MODEL_DIR": str(self.folder)})
-        self.refused(5, "no model '/nowhere/x.gguf'", "info", "/nowhere/x.gguf")
+        self.refused(5, "no model '/nowhere/x.gguf': no such file\n", "info", "/nowhere/x.gguf")
+        here = {"MINFER_MODEL_DIR": str(self.folder)}
+        said = self.refused(5, f"neither that file nor {self.folder}/x.gguf exists", "run", "x.gguf", "hi", env=here)
+        self.assertNotIn(".gguf.gguf", said)
+        self.write("tiny.gguf", LLAMA.read_bytes())
+        self.ok("info", "tiny.gguf", env=here)
+        self.refused(5, "File name too long", "info", "x" * 300)
+        for home in ({"HOME": ""}, {"HOME": None}):
+            home["MINFER_MODEL_DIR"] = None
+            for arguments in (["list"], ["info", "x"]):
+                self.refused(5, "neither MINFER_MODEL_DIR nor HOME is set", *arguments, env=home)
         template = self.write("t.jinja", "{{ x }}")
         for arguments in (["run", LLAMA, "-f", "/nowhere/p.txt"], ["tokenize", LLAMA, "-f", "/nowhere/p.txt"],
                           ["perplexity", LLAMA, "/nowhere/p.txt"], ["run", LLAMA, "hi", "--chat-template", "/nowhere/p.txt"],
@@ -265,6 +277,11 @@ class Run(ProgramTest):
     def test_full_context(self):
         result = self.ok("run", QWEN2, "the", "--raw", "--temp", "0", "-c", "64")
         self.assertIn("minfer: stopped: the context of 64 tokens is full; take a larger one with -c\n", result.err)
+
+    def test_context_beyond_training(self):
+        text = "minfer: the context of 1000 tokens is larger than the 512 that the model was trained for"
+        self.assertIn(text, self.ok("run", LLAMA, "hi", "--raw", "-n", "1", "-c", "1000").err)
+        self.assertNotIn("trained", self.ok("run", LLAMA, "hi", "--raw", "-n", "1", "-c", "512").err)
 
     def test_cache_formats(self):
         def greedy(kv_type):

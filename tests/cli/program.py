@@ -35,8 +35,9 @@ class ProgramTest(unittest.TestCase):
         self.folder = Path(holder.name)
 
     def start(self, *arguments, env=None, **streams) -> subprocess.Popen:
+        changed = {name: value for name, value in {**os.environ, **(env or {})}.items() if value is not None}
         command = [self.program, *[a if isinstance(a, bytes) else str(a) for a in arguments]]
-        return subprocess.Popen(command, env={**os.environ, **(env or {})}, **streams)
+        return subprocess.Popen(command, env=changed, **streams)
 
     def run_bytes(self, *arguments, stdin=b"", env=None):
         process = self.start(*arguments, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
