@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "base/error.hpp"
@@ -16,7 +17,18 @@
 
 namespace minfer::cli {
 
-std::string read_input(const std::string& path) {
+namespace {
+
+// What a file that is too large holds, as far as it can be known.
+std::string size_text(const std::string& path, int64_t max_bytes) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  return error ? fmt::format("more than {}", max_bytes) : fmt::format("{}", bytes);
+}
+
+}  // namespace
+
+std::string read_input(const std::string& path, int64_t max_bytes) {
   const bool from_stdin = path == "-";
   const auto close = [&](std::FILE* file) {
     if (!from_stdin) std::fclose(file);
@@ -27,8 +39,9 @@ std::string read_input(const std::string& path) {
   char buffer[1 << 16];
   while (const size_t count = std::fread(buffer, 1, sizeof buffer, file.get())) {
     text.append(buffer, count);
-    if (static_cast<int64_t>(text.size()) > kMaxInputBytes) {
-      throw UsageError(fmt::format("{}: more than {} bytes of input", path, kMaxInputBytes));
+    if (static_cast<int64_t>(text.size()) > max_bytes) {
+      throw UsageError(
+          fmt::format("{}: {} bytes; at most {} are read here", path, size_text(path, max_bytes), max_bytes));
     }
   }
   if (std::ferror(file.get()) != 0 && interrupted()) fail(ErrorCode::cancelled, "cancelled while reading {}", path);

@@ -12,9 +12,10 @@
 namespace minfer::cli {
 
 inline constexpr int64_t kMaxInputBytes = int64_t{1} << 30;
+inline constexpr int64_t kMaxTemplateBytes = int64_t{4} << 20;
 
-// All bytes of a file, or of stdin for "-". Errors: io, naming it; UsageError above kMaxInputBytes.
-std::string read_input(const std::string& path);
+// All bytes of a file, or of stdin for "-". Errors: io, naming it; UsageError, naming the size, above `max_bytes`.
+std::string read_input(const std::string& path, int64_t max_bytes = kMaxInputBytes);
 // Refuses text that is not UTF-8. Errors: UsageError naming `what` and the first wrong byte.
 void check_utf8(std::string_view text, std::string_view what);
 // Writes and flushes. Errors: io where stdout is closed or full.

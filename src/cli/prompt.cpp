@@ -20,7 +20,8 @@ struct NamedTemplate {
 std::optional<NamedTemplate> choose_template(const gguf::File& file, const PromptOptions& options) {
   if (options.raw && !options.template_file.empty()) throw UsageError("--chat-template has no meaning with --raw");
   if (options.raw) return std::nullopt;
-  if (!options.template_file.empty()) return NamedTemplate{read_input(options.template_file), options.template_file};
+  if (!options.template_file.empty())
+    return NamedTemplate{read_input(options.template_file, kMaxTemplateBytes), options.template_file};
   const auto source = file.metadata().find_string("tokenizer.chat_template");
   if (!source) return std::nullopt;
   return NamedTemplate{std::string(*source), "tokenizer.chat_template of " + file.metadata().source()};

@@ -66,6 +66,7 @@ engine::GenerateRequest make_request(const Options& options, const Prompt& promp
   request.stops = options.stops;
   for (const std::string& stop : options.stops) {
     if (stop.empty()) throw UsageError("--stop: an empty text stops nothing; give at least one character");
+    check_utf8(stop, "--stop");
   }
   if (request.prompt.empty()) throw UsageError("the prompt is empty, and the model needs at least one token to start");
   if (static_cast<int64_t>(request.prompt.size()) > context) {
@@ -90,7 +91,7 @@ int run(const Options& options) {
   engine::PagePool pool(loaded.runner->pages());
   engine::Sequence sequence(*loaded.runner, pool);
   const auto result = engine::generate(sequence, tokenizer, request, context, write_stdout, interrupted);
-  write_stdout("\n");
+  if (result.generated_tokens > 0) write_stdout("\n");
   print_timings(result, request.sampler.seed);
   return finish(result, context);
 }

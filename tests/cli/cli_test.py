@@ -75,6 +75,17 @@ class WrongUsage(ProgramTest):
             ("--logit-bias 5: expected ID=BIAS", ["run", LLAMA, "hi", "--logit-bias", "5"]),
             ("token 999", ["run", LLAMA, "hi", "--logit-bias", "999=1"]),
             ("--stop", ["run", LLAMA, "hi", "--stop", ""]),
+            ("--stop is not UTF-8: byte 0xFF at offset 1", ["run", LLAMA, "hi", "--stop", b"a\xff"]),
+            ("--dry-sequence-breaker: an empty text", ["run", LLAMA, "hi", "--dry-sequence-breaker", ""]),
+            ("--dry-sequence-breaker is not UTF-8: byte 0xC3 at offset 0",
+             ["run", LLAMA, "hi", "--dry-multiplier", "1", "--dry-sequence-breaker", b"\xc3"]),
+            ("--system is not UTF-8: byte 0xFE at offset 2", ["run", LLAMA, "hi", "--system", b"ab\xfe"]),
+            ("--mirostat 2 and --temp 0 can't both hold", ["run", LLAMA, "hi", "--mirostat", "2", "--temp", "0"]),
+            ("--mirostat 1 and --top-k can't both hold", ["run", LLAMA, "hi", "--mirostat", "1", "--top-k", "40"]),
+            ("--mirostat 2 and --top-p", ["run", LLAMA, "hi", "--mirostat", "2", "--top-p", "0.9"]),
+            ("--mirostat 2 and --min-p", ["run", LLAMA, "hi", "--mirostat", "2", "--min-p", "0.1"]),
+            ("--mirostat 2 and --typical-p", ["run", LLAMA, "hi", "--mirostat", "2", "--typical-p", "0.5"]),
+            ("--mirostat 2 and --xtc-probability", ["run", LLAMA, "hi", "--mirostat", "2", "--xtc-probability", "1"]),
             ("'q9' is not a KV cache format", ["run", LLAMA, "hi", "--kv-type", "q9"]),
             ("expected TYPE, or k=TYPE,v=TYPE", ["run", LLAMA, "hi", "--kv-type", "x=f16"]),
             ("not both", ["run", LLAMA, "hi", "-f", LLAMA]),
@@ -259,6 +270,8 @@ class Run(ProgramTest):
                         ["--xtc-probability", "1", "--xtc-threshold", "0.001"]):
             with self.subTest(options=options):
                 self.assertNotEqual(draw(*options), plain)
+        self.assertEqual(draw("--mirostat", "2", "--top-k", "0"), draw("--mirostat", "2"))  # off, so it holds
+        self.ok("run", LLAMA, "the", "--raw", "--temp", "0", "--top-k", "5", "-n", "1")
         end = json.loads(self.ok("info", LLAMA, "--json").out)["metadata"]["tokenizer.ggml.eos_token_id"]
         forced = self.ok("run", LLAMA, "the", "--raw", "--logit-bias", f"{end}=1000")
         self.assertEqual(forced.out, "\n")
@@ -268,7 +281,7 @@ class Run(ProgramTest):
         def greedy(*options):
             return self.ok("run", QWEN2, "the", "--raw", "--temp", "0", *options).out.removesuffix("\n")
         whole = greedy("-n", "40")
-        self.assertEqual(greedy("-n", "0"), "")
+        self.assertEqual(self.ok("run", QWEN2, "the", "--raw", "-n", "0").out, "")
         self.assertTrue(whole.startswith(greedy("-n", "10").rstrip("\ufffd")))
         stop = whole[6:9]
         self.assertEqual(greedy("-n", "40", "--stop", stop), whole[:whole.index(stop)])
@@ -447,9 +460,17 @@ class Files(ProgramTest):
     def test_render_errors(self):
         template = self.write("t.jinja", "{{ x }}")
         self.refused(2, "expected a JSON object", "render", "--chat-template", template, "--input", "-", stdin=b"[1]")
-        self.refused(3, "-: malformed JSON at byte 2", "render", "--chat-template", template, "--input", "-", stdin=b"{broken")
-        self.refused(3, "JSON", "render", "--chat-template", template, "--input", "-", stdin=b"[" * 100_000)
+        self.refused(2, "-: malformed JSON at byte 2", "render", "--chat-template", template, "--input", "-", stdin=b"{broken")
+        self.refused(2, "JSON", "render", "--chat-template", template, "--input", "-", stdin=b"[" * 100_000)
         self.refused(3, "t.jinja", "render", "--chat-template", self.write("t.jinja", "{% if %}"), "--input", "-", stdin=b"{}")
+        loop = self.write("loop.jinja", "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}")
+        said = self.refused(3, "the template runs for more than", "render", "--chat-template", loop, "--input", "-", stdin=b"{}")
+        self.assertNotIn("::", said)
+        large = self.write("large.jinja", "x" * (4 << 20) + "x")
+        text = "large.jinja: 4194305 bytes; at most 4194304"
+        self.refused(2, text, "render", "--chat-template", large, "--input", "-", stdin=b"{}")
+        self.refused(2, text, "run", LLAMA, "hi", "--chat-template", large)
+        self.refused(2, "more than 4194304 bytes", "run", LLAMA, "hi", "--chat-template", "/dev/zero")
         self.refused(3, "no chat template", "render", "--model", LLAMA, "--input", "-", stdin=b"{}")
 
 
