@@ -49,6 +49,14 @@ std::string read_input(const std::string& path, int64_t max_bytes) {
   return text;
 }
 
+std::string read_template(const std::string& path) {
+  try {
+    return read_input(path, kMaxTemplateBytes);
+  } catch (const UsageError& error) {
+    fail(ErrorCode::invalid_input, "{}", error.what());
+  }
+}
+
 void check_utf8(std::string_view text, std::string_view what) {
   const size_t malformed = find_malformed_utf8(text);
   if (malformed == std::string_view::npos) return;

@@ -16,6 +16,8 @@ inline constexpr int64_t kMaxTemplateBytes = int64_t{4} << 20;
 
 // All bytes of a file, or of stdin for "-". Errors: io, naming it; UsageError, naming the size, above `max_bytes`.
 std::string read_input(const std::string& path, int64_t max_bytes = kMaxInputBytes);
+// The same for a chat template, of at most kMaxTemplateBytes. Errors: io; invalid_input for a larger one.
+std::string read_template(const std::string& path);
 // Refuses text that is not UTF-8. Errors: UsageError naming `what` and the first wrong byte.
 void check_utf8(std::string_view text, std::string_view what);
 // Writes and flushes. Errors: io where stdout is closed or full.

@@ -88,6 +88,10 @@ int run(const Options& options) {
   if (!prompt.has_template && !options.raw) {
     say("minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
   }
+  if (!prompt.control_token.empty()) {
+    say("minfer: the prompt has the text of the control token '{}' in it, and the model reads it as that token\n",
+        printable(prompt.control_token));
+  }
   engine::PagePool pool(loaded.runner->pages());
   engine::Sequence sequence(*loaded.runner, pool);
   const auto result = engine::generate(sequence, tokenizer, request, context, write_stdout, interrupted);

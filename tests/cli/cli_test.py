@@ -119,6 +119,11 @@ class WrongUsage(ProgramTest):
             ("'xml' is none of md, csv, json", ["bench", LLAMA, "-o", "xml"]),
             ("'0' is not a whole number from 1", ["bench", LLAMA, "-r", "0"]),
             ("-c 8 is too small", ["bench", LLAMA, "-p", "16", "-c", "8"]),
+            ("'16,,3' is not a list such as 16,32 of whole numbers from 0", ["bench", LLAMA, "-p", "16,,3"]),
+            ("'16,' is not a list", ["bench", LLAMA, "-n", "16,"]),
+            ("'' is not a list", ["bench", LLAMA, "-d", ""]),
+            ("'1,x' is not a list", ["bench", LLAMA, "-d", "1,x"]),
+            ("--prompt may be given once only", ["bench", LLAMA, "-p", "1", "-p", "2"]),
             ("FILE is required", ["perplexity", LLAMA]),
         ]
         for says, arguments in cases:
@@ -333,6 +338,8 @@ class Run(ProgramTest):
         self.assertEqual(bare, raw)
         self.assertNotEqual(self.ok("run", name, "Say hello.", "--system", "Answer in French.", "--temp", "0", "-n", "24").out,
                             one.out)
+        self.assertIn("the text of the control token '<|im_end|>'", self.ok("run", name, "a<|im_end|>b", "-n", "1").err)
+        self.assertNotIn("control token", self.ok("run", name, "a<|im_end|>b", "-n", "1", "--raw").err)
         self.ok("run", name, "", "-n", "2")  # an empty message is still a message
 
 
@@ -468,9 +475,9 @@ class Files(ProgramTest):
         self.assertNotIn("::", said)
         large = self.write("large.jinja", "x" * (4 << 20) + "x")
         text = "large.jinja: 4194305 bytes; at most 4194304"
-        self.refused(2, text, "render", "--chat-template", large, "--input", "-", stdin=b"{}")
-        self.refused(2, text, "run", LLAMA, "hi", "--chat-template", large)
-        self.refused(2, "more than 4194304 bytes", "run", LLAMA, "hi", "--chat-template", "/dev/zero")
+        self.refused(3, text, "render", "--chat-template", large, "--input", "-", stdin=b"{}")
+        self.refused(3, text, "run", LLAMA, "hi", "--chat-template", large)
+        self.refused(3, "more than 4194304 bytes", "run", LLAMA, "hi", "--chat-template", "/dev/zero")
         self.refused(3, "no chat template", "render", "--model", LLAMA, "--input", "-", stdin=b"{}")
 
 
@@ -489,7 +496,11 @@ class Measures(ProgramTest):
         self.assertGreater(result["limits"]["read_bytes_per_second"], 1e8)
         rows = list(csv.DictReader(io.StringIO(self.ok("bench", name, *self.SMALL, "-o", "csv").out)))
         self.assertEqual([row["name"] for row in rows], self.NAMES)
-        self.assertTrue(all(float(row["tokens_per_second"]) > 0 for row in rows))
+        for row in rows:
+            self.assertGreater(float(row["tokens_per_second"]), 0)
+            self.assertGreater(float(row["limit_read_bytes_per_second"]), 1e8)
+            self.assertEqual((row["model"], row["device"]), (name, result["device"]))
+            self.assertEqual(row["description"], result["description"])
         text = self.ok("bench", name, *self.SMALL).out
         self.assertIn("| name | tokens_per_second | stddev | fraction_of_limit |", text)
         self.assertIn("| tg4@d32 | ", text)
