@@ -12,6 +12,7 @@ import json
 import math
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -194,13 +195,18 @@ class BadFiles(ProgramTest):
         self.assertIn("llama", said)  # what is supported
         self.assertIs(json.loads(self.ok("info", path, "--json").out)["supported"], False)
 
-    def test_weights_of_nan(self):
+    def test_broken_weights(self):
         whole = LLAMA.read_bytes()
-        path = self.write("nan.gguf", whole[:len(whole) // 2] + b"\xff" * (len(whole) - len(whole) // 2))
-        result = self.minfer("run", path, "hi", "--raw")
-        self.assertEqual(result.code, 3)
-        self.assertIn("the model gave NaN", result.err)
-        self.assertEqual(result.out, "")
+        half = len(whole) // 8 * 4
+        text = self.write("text.txt", TEXT)
+        for number, says in ((math.nan, "the model gave NaN"), (math.inf, "the model gave NaN"), (3e38, "the model gave "),
+                             (0.0, "the model gave 0 as the logit of every token")):
+            path = self.write("broken.gguf", whole[:half] + struct.pack("<f", number) * ((len(whole) - half) // 4))
+            for temperature in ("0", "1"):
+                with self.subTest(number=number, temperature=temperature):
+                    self.refused(3, says, "run", path, "hi", "--raw", "--temp", temperature)
+            if number != 0:
+                self.refused(3, "no finite perplexity", "perplexity", path, text, "-c", "64")
 
     def test_template_that_cannot_be_rendered(self):
         for source in ("{% frobnicate %}", "{{ raise_exception('no users here') }}", "{{ messages", "{{ nothing.here.at.all }}"):
