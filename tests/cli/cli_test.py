@@ -18,7 +18,7 @@ import sys
 import time
 import unittest
 
-from program import GOLDEN, TINY, ProgramTest, with_architecture, with_metadata
+from program import GOLDEN, TINY, ProgramTest, split_model, with_architecture, with_metadata
 
 SMOLLM = "smollm2-135m"
 LLAMA = TINY / "llama.gguf"
@@ -50,8 +50,13 @@ class Help(ProgramTest):
 
 
 class WrongUsage(ProgramTest):
+    def refuse_all(self, cases):
+        for says, arguments in cases:
+            with self.subTest(arguments=arguments):
+                self.refused(2, says, *arguments)
+
     def test_arguments(self):
-        cases = [
+        self.refuse_all([
             ("no command given", []),
             ("no command is called 'frob'", ["frob"]),
             ("no option is called '--frob'", ["--frob"]),
@@ -68,25 +73,7 @@ class WrongUsage(ProgramTest):
             ("'99999999999' is not", ["run", LLAMA, "hi", "-c", "99999999999"]),
             ("'9999' is not a whole number from 0 to 1024", ["run", LLAMA, "hi", "-t", "9999"]),
             ("'-1' is not", ["run", LLAMA, "hi", "--seed", "-1"]),
-            ("'hot' is not a number", ["run", LLAMA, "hi", "--temp", "hot"]),
-            ("'nan' is not a number", ["run", LLAMA, "hi", "--temp", "nan"]),
-            ("temperature is -1; expected 0 to 1000", ["run", LLAMA, "hi", "--temp", "-1"]),
-            ("top_p is 2; expected 0 to 1", ["run", LLAMA, "hi", "--top-p", "2"]),
-            ("mirostat is 3", ["run", LLAMA, "hi", "--mirostat", "3"]),
-            ("--logit-bias 5: expected ID=BIAS", ["run", LLAMA, "hi", "--logit-bias", "5"]),
-            ("token 999", ["run", LLAMA, "hi", "--logit-bias", "999=1"]),
-            ("--stop", ["run", LLAMA, "hi", "--stop", ""]),
-            ("--stop is not UTF-8: byte 0xFF at offset 1", ["run", LLAMA, "hi", "--stop", b"a\xff"]),
-            ("--dry-sequence-breaker: an empty text", ["run", LLAMA, "hi", "--dry-sequence-breaker", ""]),
-            ("--dry-sequence-breaker is not UTF-8: byte 0xC3 at offset 0",
-             ["run", LLAMA, "hi", "--dry-multiplier", "1", "--dry-sequence-breaker", b"\xc3"]),
             ("--system is not UTF-8: byte 0xFE at offset 2", ["run", LLAMA, "hi", "--system", b"ab\xfe"]),
-            ("--mirostat 2 and --temp 0 can't both hold", ["run", LLAMA, "hi", "--mirostat", "2", "--temp", "0"]),
-            ("--mirostat 1 and --top-k can't both hold", ["run", LLAMA, "hi", "--mirostat", "1", "--top-k", "40"]),
-            ("--mirostat 2 and --top-p", ["run", LLAMA, "hi", "--mirostat", "2", "--top-p", "0.9"]),
-            ("--mirostat 2 and --min-p", ["run", LLAMA, "hi", "--mirostat", "2", "--min-p", "0.1"]),
-            ("--mirostat 2 and --typical-p", ["run", LLAMA, "hi", "--mirostat", "2", "--typical-p", "0.5"]),
-            ("--mirostat 2 and --xtc-probability", ["run", LLAMA, "hi", "--mirostat", "2", "--xtc-probability", "1"]),
             ("'q9' is not a KV cache format", ["run", LLAMA, "hi", "--kv-type", "q9"]),
             ("expected TYPE, or k=TYPE,v=TYPE", ["run", LLAMA, "hi", "--kv-type", "x=f16"]),
             ("not both", ["run", LLAMA, "hi", "-f", LLAMA]),
@@ -94,21 +81,6 @@ class WrongUsage(ProgramTest):
             ("--system has no meaning with --raw", ["run", LLAMA, "hi", "--raw", "--system", "s"]),
             ("no chat template for --system", ["run", LLAMA, "hi", "--system", "s"]),
             ("not both", ["tokenize", LLAMA, "hi", "-f", LLAMA]),
-            ("no token 288; the vocabulary has 288", ["detokenize", LLAMA, "288"]),
-            ("no token -1", ["detokenize", LLAMA, "--", "-1"]),
-            ("at offset 2 found '99999999999'; a token id does not fit in 32 bits", ["detokenize", LLAMA, "1", "99999999999"]),
-            ("at offset 0 found 'abc'; expected token ids", ["detokenize", LLAMA, "abc"]),
-            ("at offset 2 found '1.5'", ["detokenize", LLAMA, "7", "1.5"]),
-            ("at offset 0 found '1e3'", ["detokenize", LLAMA, "1e3"]),
-            ("at offset 2 found '9x'", ["detokenize", LLAMA, "1,9x"]),
-            ("at offset 2 found ',2'", ["detokenize", LLAMA, "1,,2"]),
-            ("at offset 2 found the end", ["detokenize", LLAMA, "1,"]),
-            ("at offset 7 found '3'", ["detokenize", LLAMA, "[1, 2] 3"]),
-            ("at offset 2 found the end", ["detokenize", LLAMA, "[1"]),
-            ("at offset 1 found ']'", ["detokenize", LLAMA, "1]"]),
-            ("at offset 1 found '\"id\"", ["detokenize", LLAMA, '{"id":[1]}']),
-            ("at offset 7 found '1}", ["detokenize", LLAMA, '{"ids":1}']),
-            ("at offset 10 found ',\"x\":1}", ["detokenize", LLAMA, '{"ids":[1],"x":1}']),
             ("give --chat-template FILE or --model MODEL", ["render", "--input", "-"]),
             ("--input is required", ["render", "--model", LLAMA]),
             ("give a MODEL or --synthetic", ["bench"]),
@@ -126,11 +98,48 @@ class WrongUsage(ProgramTest):
             ("'1,x' is not a list", ["bench", LLAMA, "-d", "1,x"]),
             ("--prompt may be given once only", ["bench", LLAMA, "-p", "1", "-p", "2"]),
             ("FILE is required", ["perplexity", LLAMA]),
-        ]
-        for says, arguments in cases:
-            with self.subTest(arguments=arguments):
-                self.refused(2, says, *arguments)
+        ])
 
+    def test_sampler_arguments(self):
+        self.refuse_all([
+            ("'hot' is not a number", ["run", LLAMA, "hi", "--temp", "hot"]),
+            ("'nan' is not a number", ["run", LLAMA, "hi", "--temp", "nan"]),
+            ("temperature is -1; expected 0 to 1000", ["run", LLAMA, "hi", "--temp", "-1"]),
+            ("top_p is 2; expected 0 to 1", ["run", LLAMA, "hi", "--top-p", "2"]),
+            ("mirostat is 3", ["run", LLAMA, "hi", "--mirostat", "3"]),
+            ("--logit-bias 5: expected ID=BIAS", ["run", LLAMA, "hi", "--logit-bias", "5"]),
+            ("token 999", ["run", LLAMA, "hi", "--logit-bias", "999=1"]),
+            ("--stop", ["run", LLAMA, "hi", "--stop", ""]),
+            ("--stop is not UTF-8: byte 0xFF at offset 1", ["run", LLAMA, "hi", "--stop", b"a\xff"]),
+            ("--dry-sequence-breaker: an empty text", ["run", LLAMA, "hi", "--dry-sequence-breaker", ""]),
+            ("--dry-sequence-breaker is not UTF-8: byte 0xC3 at offset 0",
+             ["run", LLAMA, "hi", "--dry-multiplier", "1", "--dry-sequence-breaker", b"\xc3"]),
+            ("--mirostat 2 and --temp 0 can't both hold", ["run", LLAMA, "hi", "--mirostat", "2", "--temp", "0"]),
+            ("--mirostat 1 and --top-k can't both hold", ["run", LLAMA, "hi", "--mirostat", "1", "--top-k", "40"]),
+            ("--mirostat 2 and --top-p", ["run", LLAMA, "hi", "--mirostat", "2", "--top-p", "0.9"]),
+            ("--mirostat 2 and --min-p", ["run", LLAMA, "hi", "--mirostat", "2", "--min-p", "0.1"]),
+            ("--mirostat 2 and --typical-p", ["run", LLAMA, "hi", "--mirostat", "2", "--typical-p", "0.5"]),
+            ("--mirostat 2 and --xtc-probability", ["run", LLAMA, "hi", "--mirostat", "2", "--xtc-probability", "1"]),
+        ])
+
+    def test_ids(self):
+        self.refuse_all([
+            ("no token 288; the vocabulary has 288", ["detokenize", LLAMA, "288"]),
+            ("no token -1", ["detokenize", LLAMA, "--", "-1"]),
+            ("at offset 2 found '99999999999'; a token id does not fit in 32 bits", ["detokenize", LLAMA, "1", "99999999999"]),
+            ("at offset 0 found 'abc'; expected token ids", ["detokenize", LLAMA, "abc"]),
+            ("at offset 2 found '1.5'", ["detokenize", LLAMA, "7", "1.5"]),
+            ("at offset 0 found '1e3'", ["detokenize", LLAMA, "1e3"]),
+            ("at offset 2 found '9x'", ["detokenize", LLAMA, "1,9x"]),
+            ("at offset 2 found ',2'", ["detokenize", LLAMA, "1,,2"]),
+            ("at offset 2 found the end", ["detokenize", LLAMA, "1,"]),
+            ("at offset 7 found '3'", ["detokenize", LLAMA, "[1, 2] 3"]),
+            ("at offset 2 found the end", ["detokenize", LLAMA, "[1"]),
+            ("at offset 1 found ']'", ["detokenize", LLAMA, "1]"]),
+            ("at offset 1 found '\"id\"", ["detokenize", LLAMA, '{"id":[1]}']),
+            ("at offset 7 found '1}", ["detokenize", LLAMA, '{"ids":1}']),
+            ("at offset 10 found ',\"x\":1}", ["detokenize", LLAMA, '{"ids":[1],"x":1}']),
+        ])
         for says, ids in (("at offset 4 found ']'", b"[1, ]"), ("at offset 3 found ',2'", b"[1,,2]"), ("found '\\xFF'", b"\xff")):
             self.refused(2, says, "detokenize", LLAMA, stdin=ids)
 
@@ -188,6 +197,29 @@ class BadFiles(ProgramTest):
                 with self.subTest(name=name, command=command[0]):
                     self.refused(3, name + ".gguf", *command)
         self.refused(3, "not a regular file", "info", self.folder)
+
+    def test_split_files(self):
+        names = [f"m-0000{number}-of-00003.gguf" for number in (1, 2, 3)]
+        first, second, third = [self.write(*part) for part in zip(names, split_model(LLAMA.read_bytes(), 3))]
+        info = json.loads(self.ok("info", first, "--json").out)
+        self.assertEqual((info["parameters"], len(info["files"])), (129472, 3))
+        options = ["the", "--raw", "--temp", "0", "-n", "12"]
+        whole = self.ok("run", LLAMA, *options).out
+        self.assertEqual(self.ok("run", first, *options).out, whole)
+        self.assertEqual(self.ok("run", names[0].removesuffix(".gguf"), *options, env={"MINFER_MODEL_DIR": str(self.folder)}).out,
+                         whole)
+        for command in (["info", second], ["run", second, "hi"], ["tokenize", second, "hi"]):
+            self.refused(3, f"found part 2 of a split set of 3, expected its part 1: open {first}", *command)
+        third.unlink()
+        self.refused(5, "part 3 of 3 is missing or can't be read", "run", first, "hi")
+        third.mkdir()
+        self.assertIn(names[2], self.refused(3, "not a regular file", "run", first, "hi"))
+
+    def test_two_runs_at_once(self):
+        command = ["run", LLAMA, "the", "--raw", "--temp", "0", "-n", "40"]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        both = [process.communicate(timeout=60)[0] for process in [self.start(*command, **streams) for _ in range(2)]]
+        self.assertEqual(both, [self.run_bytes(*command)[1]] * 2)
 
     def test_unsupported_architecture(self):
         path = self.write("mamba.gguf", with_architecture(LLAMA.read_bytes(), "mamba"))
