@@ -141,6 +141,13 @@ std::string limits_text(const graph::DeviceLimits& limits) {
                      limits.float_ops_per_second / 1e9);
 }
 
+// In quotes, each quote doubled (RFC 4180).
+std::string csv_field(std::string_view text) {
+  std::string field = "\"";
+  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return field + "\"";
+}
+
 std::string format_rows(const std::vector<Row>& rows, const Options& options, const LoadedModel& loaded,
                         const graph::DeviceLimits& limits) {
   const std::string model = options.synthetic.empty() ? options.model.model : options.synthetic;
@@ -164,12 +171,15 @@ std::string format_rows(const std::vector<Row>& rows, const Options& options, co
   }
   const bool csv = options.output == "csv";
   std::string text =
-      csv ? "name,tokens_per_second,stddev,fraction_of_limit\n"
+      csv ? "name,tokens_per_second,stddev,fraction_of_limit,model,device,description,limit_read_bytes_per_second,"
+            "limit_dot8_ops_per_second,limit_float_ops_per_second\n"
           : fmt::format("{}: {}\n{}\n\n| name | tokens_per_second | stddev | fraction_of_limit |\n|---|---|---|---|\n",
                         model, device.description(), limits_text(limits));
   for (const Row& row : rows) {
-    text += csv ? fmt::format("{},{:.3f},{:.3f},{:.4f}\n", row.name, row.tokens_per_second, row.stddev,
-                              row.fraction_of_limit)
+    text += csv ? fmt::format("{},{:.3f},{:.3f},{:.4f},{},{},{},{:.0f},{:.0f},{:.0f}\n", row.name,
+                              row.tokens_per_second, row.stddev, row.fraction_of_limit, csv_field(model), device.name(),
+                              csv_field(device.description()), limits.read_bytes_per_second, limits.dot8_ops_per_second,
+                              limits.float_ops_per_second)
                 : fmt::format("| {} | {:.2f} | {:.2f} | {:.3f} |\n", row.name, row.tokens_per_second, row.stddev,
                               row.fraction_of_limit);
   }
@@ -216,11 +226,10 @@ std::function<int()> declare_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
   add_model_options(app, options->model, "what the tests need", false);
   const auto counts = [&](const std::string& flags, std::vector<int64_t>& values, const std::string& text) {
-    app.add_option(flags, values, text)
+    app.add_option_function<std::string>(
+           flags, [&values](const std::string& list) { values = split_numbers(list); }, text)
         ->type_name("N,...")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->check(whole_number(0, kMaxBenchTokens))
+        ->check(number_list(0, kMaxBenchTokens))
         ->default_str(std::to_string(values.front()));
   };
   app.add_option("--synthetic", options->synthetic, "Random weights in place of MODEL, such as qwen3-0.6b:q4_k_m")

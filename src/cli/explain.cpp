@@ -59,14 +59,12 @@ void print_explanation(const graph::Registry& registry, const model::Model& mode
                        const engine::RunnerOptions& options) {
   print_devices(registry);
   const model::Config& config = model.config();
-  say("model {} ({}): {} layers, width {}, {} heads, {} KV heads, vocabulary {}\n", config.name, config.architecture,
-      config.layers, config.width, config.heads, config.kv_heads, config.vocabulary);
+  say("model {} ({}): {} layers, width {}, {} heads, {} KV heads, vocabulary {}\n", printable(config.name),
+      config.architecture, config.layers, config.width, config.heads, config.kv_heads, config.vocabulary);
   print_layouts(model, device);
   print_placement(model, device, options.fuse);
   const graph::MemoryUse use = engine::plan_memory_use(model, device, options);
-  fmt::print(
-      stderr,
-      "memory: weights {:.1f} MB, KV cache {:.1f} MB for {} tokens, activations {:.1f} MB, scratch {:.1f} MB, in all "
+  say("memory: weights {:.1f} MB, KV cache {:.1f} MB for {} tokens, activations {:.1f} MB, scratch {:.1f} MB, in all "
       "{:.1f} MB\n",
       megabytes(use.weights_bytes), megabytes(use.kv_bytes), options.context_tokens, megabytes(use.activation_bytes),
       megabytes(use.scratch_bytes), megabytes(use.total_bytes()));

@@ -41,10 +41,15 @@ void add_model_options(CLI::App& app, ModelOptions& options, const std::string& 
 
 std::string find_model(const std::string& name_or_path) {
   namespace fs = std::filesystem;
-  std::error_code ignored;
-  if (fs::exists(name_or_path, ignored)) return name_or_path;
-  const fs::path cached = fs::path(environment_options().model_dir) / (name_or_path + ".gguf");
-  if (name_or_path.find('/') == std::string::npos && fs::exists(cached, ignored)) return cached.string();
+  if (name_or_path.empty()) throw UsageError("MODEL is empty; give a GGUF file, or the name of a model in the cache");
+  std::error_code error;
+  if (fs::exists(name_or_path, error)) return name_or_path;
+  if (error) fail(ErrorCode::io, "no model '{}': {}", name_or_path, error.message());
+  if (name_or_path.find('/') != std::string::npos) fail(ErrorCode::io, "no model '{}': no such file", name_or_path);
+  const std::string& folder = environment_options().model_dir;
+  if (folder.empty()) fail(ErrorCode::io, "no model '{}': no such file, and {}", name_or_path, kNoCacheText);
+  const fs::path cached = fs::path(folder) / (name_or_path.ends_with(".gguf") ? name_or_path : name_or_path + ".gguf");
+  if (fs::exists(cached, error)) return cached.string();
   fail(ErrorCode::io, "no model '{}': neither that file nor {} exists; `minfer list` shows the models in the cache",
        name_or_path, cached.string());
 }
@@ -134,6 +139,7 @@ int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, i
 
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
   const engine::RunnerOptions runner = runner_options(options, context);
+  const int64_t trained = loaded.model.config().context_length;
   graph::Backend& device = loaded.registry.preferred();
   if (options.explain) print_explanation(loaded.registry, loaded.model, device, runner);
   if (!options.dump_graph.empty()) dump_graph(loaded, options);
@@ -142,6 +148,13 @@ void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t cont
     progress.update(done, total);
     if (interrupted()) fail(ErrorCode::cancelled, "cancelled while loading");
   });
+  progress.clear();
+  if (context > trained) {
+    say("minfer: the context of {} tokens is larger than the {} that the model was trained for; what lies beyond may "
+        "be "
+        "of poor quality\n",
+        context, trained);
+  }
 }
 
 }  // namespace minfer::cli

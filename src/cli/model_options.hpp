@@ -31,7 +31,11 @@ inline constexpr const char* kModelText = "A GGUF file, or the name of a model i
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
                        bool model_required = true);
 
-// A path, or a name in the model cache ("smollm2-135m" is DIR/smollm2-135m.gguf). Errors: io, naming both places.
+inline constexpr const char* kNoCacheText =
+    "there is no folder of models to look in: neither MINFER_MODEL_DIR nor HOME is set";
+
+// A path, or a name in the model cache ("smollm2-135m" is DIR/smollm2-135m.gguf). Errors: io, naming the places;
+// UsageError for an empty name.
 std::string find_model(const std::string& name_or_path);
 
 // A model with the devices of this process: made from the file's header, then loaded. Members refer to each other, so
@@ -48,7 +52,8 @@ struct LoadedModel {
 // The tokens of context to run with: -c, or the model's own up to `default_context`.
 int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context);
 
-// Plans and loads, with a progress line; before that prints the plan with --explain and writes the graph with
+// Plans and loads, with a progress line, and a notice where `context` is beyond what the model was trained for; before
+// that prints the plan with --explain and writes the graph with
 // --dump-graph.
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context);
 

@@ -95,6 +95,7 @@ engine::Request make_request(const Options& options, const Prompt& prompt, const
   request.stops = options.stops;
   for (const std::string& stop : options.stops) {
     if (stop.empty()) throw UsageError("--stop: an empty text stops nothing; give at least one character");
+    check_utf8(stop, "--stop");
   }
   if (request.prompt.empty()) throw UsageError("the prompt is empty, and the model needs at least one token to start");
   if (static_cast<int64_t>(request.prompt.size()) > context) {
@@ -115,6 +116,10 @@ int run(const Options& options) {
   load_weights(loaded, options.model, context);
   if (!prompt.has_template && !options.raw) {
     say("minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
+  }
+  if (!prompt.control_token.empty()) {
+    say("minfer: the prompt has the text of the control token '{}' in it, and the model reads it as that token\n",
+        printable(prompt.control_token));
   }
   const engine::Result result = answer(loaded, tokenizer, request);
   if (result.error) throw *result.error;

@@ -14,6 +14,10 @@ namespace minfer::cli {
 // Option value checks. The message names what was given and what is expected.
 CLI::Validator whole_number(int64_t least, int64_t most);
 CLI::Validator decimal_number();
+// Whole numbers from `least`, which is 0 or more, with a comma between them. split_numbers gives them, and -1 for a
+// part that is none.
+CLI::Validator number_list(int64_t least, int64_t most);
+std::vector<int64_t> split_numbers(std::string_view text);
 CLI::Validator one_of(std::vector<std::string> words);
 
 // One line an option: names, placeholder, description, default.

@@ -17,6 +17,17 @@ constexpr Stage kCandidateStages[] = {apply_typical, apply_top_p, apply_min_p, a
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Bias, and a repeat penalty under 1, can take a logit of a broken model beyond f32; a DRY penalty of infinity then
+// makes NaN of it.
+void check_stages(std::span<const float> logits, const SamplerParams& params) {
+  if (params.logit_bias.empty() && params.repeat_penalty >= 1.0F) return;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (std::isnan(logits[i]) || logits[i] == kInfinity) {
+      fail(ErrorCode::invalid_input, "the logit of token {} is beyond the range of f32 after bias and penalties", i);
+    }
+  }
+}
+
 // The index of the largest logit, the lowest on ties.
 int32_t argmax(std::span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -24,6 +35,7 @@ int32_t argmax(std::span<const float> logits) {
 
 void check_logits(std::span<const float> logits) {
   bool any_finite = false;
+  bool any_other = logits.size() == 1;
   for (size_t i = 0; i < logits.size(); ++i) {
     const float logit = logits[i];
     if (std::isnan(logit) || logit == kInfinity) {
@@ -31,8 +43,13 @@ void check_logits(std::span<const float> logits) {
            std::isnan(logit) ? "NaN" : "infinity", i);
     }
     any_finite |= logit != -kInfinity;
+    any_other |= logit != logits[0];
   }
   if (!any_finite) fail(ErrorCode::invalid_input, "the model gave no finite logit; its weights are broken");
+  // As of a file whose download left zeros: the answer would be nothing but chance.
+  if (!any_other) {
+    fail(ErrorCode::invalid_input, "the model gave {} as the logit of every token; its weights are broken", logits[0]);
+  }
 }
 
 }  // namespace
@@ -47,6 +64,7 @@ int32_t Sampler::sample(std::span<const float> logits) {
   logits_.assign(logits.begin(), logits.end());
   SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
   for (const Stage stage : kLogitStages) stage(state);
+  check_stages(logits_, params_);
   const int32_t best = argmax(logits_);
   if (logits_[static_cast<size_t>(best)] == -kInfinity) {
     fail(ErrorCode::invalid_input, "every token is forbidden by logit_bias and the DRY penalty; allow one at least");

@@ -21,7 +21,7 @@ class Sampler {
   // Tells the sampler of a token of the sequence, prompt tokens included: the penalties look back on them.
   void accept(int32_t token) { history_.push_back(token); }
   // The next token for `logits` [vocabulary]; does not accept it. Errors: invalid_input where a logit is NaN or
-  // infinity, or none is finite (a broken weight file), or bias and DRY forbid every token.
+  // infinity, none is finite or all are equal (a broken weight file), or bias and DRY forbid every token.
   int32_t sample(std::span<const float> logits);
 
  private:
