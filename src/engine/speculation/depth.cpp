@@ -63,9 +63,8 @@ void StepCost::fill() {
   const auto rows = [](size_t i) { return static_cast<double>(kSizes[i]); };
   const auto known = [&](size_t i) { return measured_[i].seconds; };
   const double first_share = 1 + kUnknownRowShare * (rows(*first) - 1);
-  const double slope = *first == *last
-                           ? known(*first) / first_share * kUnknownRowShare
-                           : std::max(0.0, (known(*last) - known(*first)) / (rows(*last) - rows(*first)));
+  const double slope = *first == *last ? known(*first) / first_share * kUnknownRowShare
+                                       : std::max(0.0, (known(*last) - known(*first)) / (rows(*last) - rows(*first)));
   size_t below = *first;
   for (size_t i = 0; i < kSizes.size(); ++i) {
     if (is_known(i)) {
@@ -78,8 +77,7 @@ void StepCost::fill() {
     } else {
       size_t above = i;
       while (!is_known(above)) ++above;
-      line_[i] =
-          known(below) + (known(above) - known(below)) * (rows(i) - rows(below)) / (rows(above) - rows(below));
+      line_[i] = known(below) + (known(above) - known(below)) * (rows(i) - rows(below)) / (rows(above) - rows(below));
     }
   }
 }
@@ -100,11 +98,12 @@ DepthPolicy::DepthPolicy(int64_t depth, bool adapts) : depth_(depth), adapts_(ad
 
 int64_t DepthPolicy::next(const StepCost& cost, int64_t other_rows) const {
   if (!adapts_) return depth_;
+  if (!cost.knows(other_rows + 1)) return 0;
   double tokens = static_cast<double>(other_rows + 1);
   double best_rate = tokens / cost.seconds(other_rows + 1);
   double reached = 1;
   int64_t best = 0, affordable = 0;
-  const int64_t most = cost.knows_rows() ? depth_ : 1;
+  const int64_t most = cost.knows_slope() ? depth_ : 1;
   for (int64_t depth = 1; depth <= most; ++depth) {
     if (tokens_at_stake(cost, other_rows, depth) > credit_) break;
     affordable = depth;

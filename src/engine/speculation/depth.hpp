@@ -1,9 +1,10 @@
 // How many tokens to draft. A longer draft makes a step slower by what its rows cost, and gains what is accepted of it:
 // StepCost learns the first from the measured steps, DepthPolicy the second from what became of the drafts. The
 // adaptive policy takes the depth of the most expected tokens a second, 0 included, and never stakes more than it has:
-// each plain token earns kLossShare of a token, and a draft is as long at most as the credit would pay for if all of it
-// were refused. So whatever the text, drafting costs at most kLossShare of the tokens and kMostCredit once. Where
-// drafts don't pay, one of kProbeDepth is tried after pauses that double. Pure but for their own state; no clock.
+// each token earns kLossShare of a token, drafts earn what they gain, and a draft is as long at most as the credit
+// would pay for if all of it were refused. So whatever the text, drafting costs at most kLossShare of the tokens and
+// kFirstCredit once, as far as costs are known. Where drafts don't pay, a short one is tried after pauses that double.
+// Pure but for their own state; no clock.
 #pragma once
 
 #include <array>
@@ -22,8 +23,10 @@ class StepCost {
   void record(int64_t rows, double seconds);
   // Between sizes that were measured a straight line; before the first, in units of one row's step.
   double seconds(int64_t rows) const;
-  // Whether what a row adds was measured, or is a guess still.
-  bool knows_rows() const { return known_sizes_ > 1; }
+  // Whether that was measured, lately.
+  bool knows(int64_t rows) const { return is_known(size_index(rows)); }
+  // Whether what a row adds was, or is a guess still.
+  bool knows_slope() const { return known_sizes_ > 1; }
 
  private:
   // Sizes, as steps are compiled for; others count as the next one. Larger ones continue the line.
@@ -48,7 +51,8 @@ class StepCost {
 class DepthPolicy {
  public:
   static constexpr double kLossShare = 0.015;
-  static constexpr double kMostCredit = 1.5;  // tokens
+  static constexpr double kFirstCredit = 1.5;  // tokens
+  static constexpr double kMostCredit = 8.0;
 
   // Errors: invalid_input for a depth that is not 1 to kMaxDepth.
   static DepthPolicy fixed(int64_t depth) { return DepthPolicy(depth, false); }
@@ -64,10 +68,10 @@ class DepthPolicy {
 
   int64_t depth_;
   bool adapts_;
-  double acceptance_ = 0.5;      // of a drafted token whose predecessors were accepted
-  double credit_ = kMostCredit;  // tokens that may be lost
-  int64_t idle_ = 0;             // steps since the last draft
-  int64_t pause_;                // before the next probe
+  double acceptance_ = 0.5;       // of a drafted token whose predecessors were accepted
+  double credit_ = kFirstCredit;  // tokens that may be lost
+  int64_t idle_ = 0;              // steps since the last draft
+  int64_t pause_;                 // before the next probe
 };
 
 }  // namespace minfer::engine

@@ -12,8 +12,8 @@ namespace {
 // The target's draws and the draft's must not depend on each other.
 constexpr uint64_t kSeedOfDrafts = 0x5DEECE66D1CE4E5BULL;
 
-SamplerParams draft_params(SamplerParams params) {
-  if (params.mirostat != 0) params.temperature = 0;
+SamplerParams draft_params(SamplerParams params, Guess guess) {
+  if (params.mirostat != 0 || guess == Guess::likeliest) params.temperature = 0;
   params.mirostat = 0;
   params.seed ^= kSeedOfDrafts;
   return params;
@@ -45,10 +45,10 @@ void check_same_vocabulary(const model::Model& target, const model::Model& draft
   }
 }
 
-DraftModelProposer::DraftModelProposer(Runner& runner, const SamplerParams& params)
+DraftModelProposer::DraftModelProposer(Runner& runner, const SamplerParams& params, Guess guess)
     : runner_(runner),
-      draws_(params.temperature > 0 && params.mirostat == 0),
-      sampler_(draft_params(params), runner.model().config().vocabulary),
+      draws_(draft_params(params, guess).temperature > 0),
+      sampler_(draft_params(params, guess), runner.model().config().vocabulary),
       sequence_(runner.cache()) {}
 
 void DraftModelProposer::reset() {

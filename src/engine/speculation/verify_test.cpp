@@ -152,7 +152,7 @@ Stream drafted_stream(const SamplerParams& params, const Table& table, const Tok
 TEST(Verify, ComparedGuessesGiveTheTokensOfPlainDecoding) {
   const Table table = random_table(1, 4);
   const std::map<std::string, SamplerParams> cases = {
-      {"greedy", greedy()},         {"plain", plain(9)},          {"filtered", filtered(9)},     {"xtc", with_xtc(9)},
+      {"greedy", greedy()},        {"plain", plain(9)},         {"filtered", filtered(9)},   {"xtc", with_xtc(9)},
       {"penalized", penalized(9)}, {"mirostat 1", mirostat(1)}, {"mirostat 2", mirostat(2)},
   };
   for (const auto& [name, params] : cases) {
