@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -25,6 +26,9 @@ struct BatcherOptions {
   int64_t max_running = graph::kMaxOutputs;  // sequences in the cache at once
   int64_t max_waiting = 256;                 // requests beyond those; more are refused
   bool share_prefixes = true;
+  // Speculation: makes the proposer of a request. Empty: none.
+  std::function<std::unique_ptr<Proposer>(const Request& request)> make_proposer;
+  int64_t draft_depth = 0;  // tokens; 0: as many as pay, measured as it runs
 };
 
 inline constexpr int64_t kMaxWaiting = 1 << 16;
@@ -34,6 +38,8 @@ struct BatcherStats {
   int64_t rows = 0;
   int64_t preemptions = 0;
   int64_t reused_tokens = 0;  // found in the prefix cache
+  int64_t drafted_tokens = 0;
+  int64_t accepted_tokens = 0;
   int64_t running = 0;
   int64_t waiting = 0;
 };
@@ -58,7 +64,9 @@ class Batcher {
  private:
   struct Entry {
     Stream* stream;
-    int64_t rows;
+    int64_t rows;         // of its pending tokens
+    bool has_logits;      // they are all that is pending
+    int64_t drafted = 0;  // rows behind those
   };
 
   void end_cancelled();
@@ -74,6 +82,7 @@ class Batcher {
   void plan_step();
   void add_decode(Stream& stream);
   void add_prompt(Stream& stream, int64_t rows);
+  void add_drafts();
   void give_way();
   Error no_pages(const Stream& stream) const;
   Stream* latest_preemptable() const;
@@ -81,12 +90,14 @@ class Batcher {
   void requeue_preempted();
   void run_step();
   void take_logits(std::span<const float> logits);
+  void record_cost(double seconds);
 
   Runner& runner_;
   const tokenizer::Tokenizer& tokenizer_;
   BatcherOptions options_;
   RequestId next_id_ = 1;
   BatcherStats stats_;
+  StepCost cost_;
   std::deque<std::unique_ptr<Stream>> waiting_;   // in order of arrival
   std::vector<std::unique_ptr<Stream>> running_;  // in order of arrival
   // The step being built; kept for their capacity.

@@ -45,6 +45,8 @@ struct Result {
   int64_t generated_tokens = 0;  // drawn, the end token included
   int64_t preemptions = 0;       // how often its pages were taken and computed again
   int64_t shifts = 0;            // how often the context was shifted
+  int64_t drafted_tokens = 0;    // guessed by speculation
+  int64_t accepted_tokens = 0;   // of those, the ones that stood
   double queue_seconds = 0;      // from submission to the first step
   double prompt_seconds = 0;     // from the first step to the first drawn token
   double generate_seconds = 0;   // from then to the end: generated_tokens - 1 steps

@@ -1,6 +1,6 @@
 // Stop strings in a stream: whole, in pieces of any size, with common beginnings. That the
-// cut into pieces changes nothing is a property, tried on random texts and stops of few letters; its oracle looks at the
-// whole text.
+// cut into pieces changes nothing is a property, tried on random texts and stops of few letters; its oracle looks at
+// the whole text.
 #include "engine/stop_matcher.hpp"
 
 #include <gmock/gmock.h>

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "engine/kv/sequence.hpp"
 #include "engine/request.hpp"
 #include "engine/sampler/sampler.hpp"
+#include "engine/speculation/depth.hpp"
+#include "engine/speculation/proposer.hpp"
 #include "engine/stop_matcher.hpp"
 #include "tokenizer/stream_decoder.hpp"
 #include "tokenizer/tokenizer.hpp"
@@ -21,9 +24,9 @@ class Stream {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Errors: those of the sampler's parameters and of the stop strings.
+  // `proposer` may be null: no speculation. Errors: those of the sampler's parameters and of the stop strings.
   Stream(RequestId id, Request request, Listener listener, const tokenizer::Tokenizer& tokenizer, KvCache& cache,
-         bool share_prefixes);
+         bool share_prefixes, std::unique_ptr<Proposer> proposer, const DepthPolicy& depth);
 
   RequestId id() const { return id_; }
   // Known tokens that are not in the cache: at least one while it runs.
@@ -45,12 +48,23 @@ class Stream {
   // A full context: makes room as the request asks. False where it is to stop. Errors: those of Sequence::remove;
   // out_of_memory.
   bool shift();
-  // Draws the next token and hands its text out; the reason where it is the last one. Errors: those of the sampler.
-  std::optional<StopReason> draw(std::span<const float> logits);
+  // Guesses what follows the one pending token, at most `most` tokens and as many as are worth it in a step with
+  // `other_rows` rows of others. draft() has them, until the next call or drop_draft().
+  void propose(int64_t most, int64_t other_rows, const StepCost& cost);
+  void drop_draft() { draft_.clear(); }
+  const Draft& draft() const { return draft_; }
+
+  // The step has run its first `rows` pending tokens and, if those were all, its draft; `logits` are then those after
+  // the last of them and after each of the draft [1 + drafted][vocabulary], else empty. Draws what follows and hands
+  // the text out; the reason where that ends it. Errors: those of the sampler.
+  std::optional<StopReason> advance(int64_t rows, std::span<const float> logits);
+  void record_draft(const StepCost& cost, int64_t other_rows);
   // Tells the listener. `error` with StopReason::failed.
   void end(StopReason reason, const std::optional<Error>& error);
 
  private:
+  std::optional<StopReason> take(int32_t token);
+
   RequestId id_;
   Request request_;
   Listener listener_;
@@ -60,6 +74,11 @@ class Stream {
   StopMatcher stops_;
   tokenizer::StreamDecoder decoder_;
   std::vector<int32_t> tokens_;  // known: the sequence's, and those pending
+  std::unique_ptr<Proposer> proposer_;
+  DepthPolicy depth_;
+  Draft draft_;
+  int64_t drafted_ = 0;  // in the last step
+  int64_t accepted_ = 0;
   Result result_;
   bool started_ = false;
   bool ended_ = false;

@@ -33,6 +33,11 @@ int32_t argmax(std::span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
+void choose_candidates(SamplerState& state) {
+  select_top_k(state, state.params.top_k);
+  for (const Stage stage : kCandidateStages) stage(state);
+}
+
 void check_logits(std::span<const float> logits) {
   bool any_finite = false;
   bool any_other = logits.size() == 1;
@@ -59,25 +64,38 @@ Sampler::Sampler(const SamplerParams& params, int64_t vocabulary)
   check_sampler_params(params, vocabulary);
 }
 
-int32_t Sampler::sample(std::span<const float> logits) {
+int32_t Sampler::shape_logits(SamplerState& state, std::span<const float> logits) {
   check_logits(logits);
   logits_.assign(logits.begin(), logits.end());
-  SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
   for (const Stage stage : kLogitStages) stage(state);
   check_stages(logits_, params_);
   const int32_t best = argmax(logits_);
   if (logits_[static_cast<size_t>(best)] == -kInfinity) {
     fail(ErrorCode::invalid_input, "every token is forbidden by logit_bias and the DRY penalty; allow one at least");
   }
+  return best;
+}
+
+int32_t Sampler::sample(std::span<const float> logits) {
+  SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
+  const int32_t best = shape_logits(state, logits);
   if (params_.temperature == 0.0F) return best;
   if (params_.mirostat != 0) {
     select_top_k(state, 0);
     apply_temperature(state);
     return params_.mirostat == 1 ? draw_mirostat_1(state) : draw_mirostat_2(state);
   }
-  select_top_k(state, params_.top_k);
-  for (const Stage stage : kCandidateStages) stage(state);
+  choose_candidates(state);
   return draw(state);
+}
+
+int32_t Sampler::sample_drafted(std::span<const float> logits, int32_t drafted,
+                                std::span<const Candidate> drafted_from) {
+  check(params_.temperature > 0 && params_.mirostat == 0, "a draft with a distribution for a sampler without one");
+  SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
+  shape_logits(state, logits);
+  choose_candidates(state);
+  return draw_drafted(state, drafted, drafted_from);
 }
 
 }  // namespace minfer::engine

@@ -50,6 +50,8 @@ void apply_temperature(SamplerState& state);
 
 // Draws from the candidates.
 int32_t draw(SamplerState& state);
+// Draws from the candidates by a token that was drawn from others: rejection.cpp. Overwrites the logits.
+int32_t draw_drafted(SamplerState& state, int32_t drafted, std::span<const Candidate> drafted_from);
 int32_t draw_mirostat_1(SamplerState& state);
 int32_t draw_mirostat_2(SamplerState& state);
 
