@@ -125,7 +125,7 @@ int64_t Batcher::promised_pages(size_t group) const {
   for (const auto& stream : running_) {
     const Sequence& sequence = stream->sequence();
     const int64_t known = sequence.length() + static_cast<int64_t>(stream->pending().size());
-    const int64_t held = static_cast<int64_t>(sequence.pages(group).size()) - sequence.first_page(group);
+    const int64_t held = static_cast<int64_t>(sequence.pages(group).size()) - sequence.first_token(group) / graph::kPageTokens;
     pages += std::max<int64_t>(0, pages_for(group, known) - held);
   }
   return pages;
@@ -147,13 +147,33 @@ void Batcher::admit() {
   while (!waiting_.empty() && may_start(*waiting_.front())) {
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
-    const int64_t known = static_cast<int64_t>(running_.back()->pending().size());
-    running_.back()->start();
-    stats_.reused_tokens += known - static_cast<int64_t>(running_.back()->pending().size());
+    Stream& stream = *running_.back();
+    const int64_t known = static_cast<int64_t>(stream.pending().size());
+    try {
+      stream.start(session_target(stream));
+      stats_.reused_tokens += known - static_cast<int64_t>(stream.pending().size());
+    } catch (const Error& error) {
+      fail_stream(stream, error);
+    }
   }
+  remove_ended();
+}
+
+const SessionTarget* Batcher::session_target(const Stream& stream) {
+  if (!stream.has_session()) return nullptr;
+  if (!session_target_) {
+    identity_ = identify_model(runner_.model().file(), runner_.model().config().vocabulary);
+    session_target_.emplace(SessionTarget{*identity_, runner_.kv_spec(), runner_.cache()});
+  }
+  return &*session_target_;
 }
 
 void Batcher::end(Stream& stream, StopReason reason) {
+  try {
+    if (const SessionTarget* target = session_target(stream)) stream.save(*target);
+  } catch (const Error& error) {
+    return fail_stream(stream, error);
+  }
   stream.end(reason, std::nullopt);
 }
 

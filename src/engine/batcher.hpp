@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -74,6 +75,7 @@ class Batcher {
   int64_t promised_pages(size_t group) const;
   bool may_start(const Stream& stream) const;
   void admit();
+  const SessionTarget* session_target(const Stream& stream);
   void end(Stream& stream, StopReason reason);
   void fail_stream(Stream& stream, const Error& error);
   void remove_ended();
@@ -98,6 +100,8 @@ class Batcher {
   RequestId next_id_ = 1;
   BatcherStats stats_;
   StepCost cost_;
+  std::optional<ModelIdentity> identity_;  // read for the first session
+  std::optional<SessionTarget> session_target_;
   std::deque<std::unique_ptr<Stream>> waiting_;   // in order of arrival
   std::vector<std::unique_ptr<Stream>> running_;  // in order of arrival
   // The step being built; kept for their capacity.

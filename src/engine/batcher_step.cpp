@@ -49,7 +49,7 @@ void Batcher::add_decode(Stream& stream) {
     }
     preempt(*victim);
   }
-  if (!stream.preempted) entries_.push_back({&stream, 1, true});
+  if (!stream.preempted) entries_.push_back({&stream, 1, !stream.is_finishing()});
 }
 
 void Batcher::add_prompt(Stream& stream, int64_t rows) {

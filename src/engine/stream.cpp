@@ -2,9 +2,10 @@
 #include "engine/stream.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
-#include "engine/speculation/verify.hpp"
+#include "base/error.hpp"
 
 namespace minfer::engine {
 namespace {
@@ -26,7 +27,8 @@ Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer
       stops_(request_.stops),
       decoder_(tokenizer, {.show_control = false, .at_text_start = false}),
       proposer_(std::move(proposer)),
-      depth_(depth) {
+      depth_(depth),
+      context_tokens_(static_cast<size_t>(cache.sequence_tokens())) {
   tokens_.reserve(static_cast<size_t>(cache.sequence_tokens()) + 1);
   tokens_ = request_.prompt;
   for (const int32_t token : tokens_) sampler_.accept(token);
@@ -37,8 +39,29 @@ std::span<const int32_t> Stream::pending() const {
   return std::span(tokens_).subspan(static_cast<size_t>(sequence_.length()));
 }
 
-void Stream::start() {
-  const int64_t reused = sequence_.publishes() ? sequence_.reuse_prefix(tokens_) : 0;
+void Stream::load(const SessionTarget& target) {
+  if (!std::filesystem::exists(request_.session_path)) return;
+  load_session(request_.session_path, sequence_, target);
+  const auto earlier = sequence_.tokens();
+  if (static_cast<int64_t>(earlier.size() + tokens_.size()) > target.cache.sequence_tokens()) {
+    fail(ErrorCode::invalid_input, "the session {} has {} tokens and the prompt {}, the context {}; take a larger one",
+         request_.session_path, earlier.size(), tokens_.size(), target.cache.sequence_tokens());
+  }
+  result_.session_tokens = sequence_.length();
+  tokens_.insert(tokens_.begin(), earlier.begin(), earlier.end());
+  sampler_.rewind(sampler_.history().size());
+  for (const int32_t token : tokens_) sampler_.accept(token);
+}
+
+void Stream::save(const SessionTarget& target) {
+  // A draft may have gone beyond the end.
+  if (sequence_.tokens().size() > tokens_.size()) sequence_.truncate(static_cast<int64_t>(tokens_.size()));
+  save_session(request_.session_path, sequence_, target);
+}
+
+void Stream::start(const SessionTarget* target) {
+  if (!started_ && has_session()) load(*target);
+  const int64_t reused = sequence_.length() == 0 && sequence_.publishes() ? sequence_.reuse_prefix(tokens_) : 0;
   if (started_) return;
   started_ = true;
   started_at_ = Clock::now();
@@ -89,6 +112,7 @@ std::optional<StopReason> Stream::take(int32_t token) {
 
 std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> logits) {
   sequence_.commit(pending().first(static_cast<size_t>(rows)));
+  if (is_finishing()) return last_reason_;
   if (logits.empty()) return std::nullopt;
   if (request_.max_tokens == 0) return StopReason::max_tokens;
   const Verdict verdict = verify(sampler_, logits, draft_,
@@ -99,10 +123,16 @@ std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> l
   result_.accepted_tokens += accepted_;
   const auto accepted = std::span(draft_.tokens).first(static_cast<size_t>(accepted_));
   sequence_.commit(accepted);
+  std::optional<StopReason> reason;
   for (const int32_t token : accepted) {
-    if (const auto reason = take(token)) return reason;
+    reason = take(token);
+    if (reason) break;
   }
-  return take(verdict.next);
+  if (!reason) reason = take(verdict.next);
+  const bool unrun = sequence_.tokens().size() < tokens_.size();
+  if (!reason || !has_session() || !unrun || pending_exceeds_context()) return reason;
+  last_reason_ = reason;
+  return std::nullopt;
 }
 
 void Stream::record_draft(const StepCost& cost, int64_t other_rows) {

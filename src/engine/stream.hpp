@@ -10,10 +10,12 @@
 #include <vector>
 
 #include "engine/kv/sequence.hpp"
+#include "engine/kv/session_file.hpp"
 #include "engine/request.hpp"
 #include "engine/sampler/sampler.hpp"
 #include "engine/speculation/depth.hpp"
 #include "engine/speculation/proposer.hpp"
+#include "engine/speculation/verify.hpp"
 #include "engine/stop_matcher.hpp"
 #include "tokenizer/stream_decoder.hpp"
 #include "tokenizer/tokenizer.hpp"
@@ -33,16 +35,22 @@ class Stream {
   std::span<const int32_t> pending() const;
   Sequence& sequence() { return sequence_; }
   const Sequence& sequence() const { return sequence_; }
-  // A shifted cache is not what its tokens would give anew.
-  bool can_recompute() const { return result_.shifts == 0; }
+  // A cache that was shifted, or is from a file, is not what its tokens would give anew.
+  bool can_recompute() const { return result_.shifts == 0 && result_.session_tokens == 0; }
+  bool has_session() const { return !request_.session_path.empty(); }
+  // It has drawn its last token, which runs once more so that the session has it.
+  bool is_finishing() const { return last_reason_.has_value(); }
   bool ended() const { return ended_; }
 
   // Set by the batcher.
   bool cancelled = false;
   bool preempted = false;  // in this step: to go back to the queue
 
-  // Takes what the prefix cache has of its tokens.
-  void start();
+  // Takes what a session file or the prefix cache has of its tokens. `target` is of its model; it may be null without a
+  // session. Errors: those of load_session; invalid_input where the session and the prompt exceed the context.
+  void start(const SessionTarget* target);
+  // Writes the session as it stands. Errors: those of save_session.
+  void save(const SessionTarget& target);
   // Gives its pages back; all its tokens are pending again.
   void preempt();
   // A full context: makes room as the request asks. False where it is to stop. Errors: those of Sequence::remove;
@@ -64,6 +72,8 @@ class Stream {
 
  private:
   std::optional<StopReason> take(int32_t token);
+  bool pending_exceeds_context() const { return tokens_.size() > context_tokens_; }
+  void load(const SessionTarget& target);
 
   RequestId id_;
   Request request_;
@@ -80,6 +90,8 @@ class Stream {
   int64_t drafted_ = 0;  // in the last step
   int64_t accepted_ = 0;
   Result result_;
+  std::optional<StopReason> last_reason_;
+  size_t context_tokens_;
   bool started_ = false;
   bool ended_ = false;
   Clock::time_point submitted_ = Clock::now();

@@ -5,11 +5,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
 #include "engine/kv/sequence.hpp"
 
 namespace minfer::engine::testing {
@@ -56,8 +59,11 @@ class FakeStore final : public graph::KvStore {
     }
   }
 
+  std::string layout_name = "cells";
+  bool fail_to_write = false;  // pages
+
   int64_t bytes() const override { return 0; }
-  std::string_view layout() const override { return "cells"; }
+  std::string_view layout() const override { return layout_name; }
   int64_t page_bytes(int32_t /*group*/) const override { return graph::kPageTokens * int64_t{sizeof(Cell)}; }
 
   void move(std::span<const graph::KvMove> moves) override {
@@ -82,6 +88,7 @@ class FakeStore final : public graph::KvStore {
     std::memcpy(out.data(), first, static_cast<size_t>(tokens) * sizeof(Cell));
   }
   void write_page(int32_t group, int32_t page, std::span<const std::byte> in) override {
+    if (fail_to_write) fail(ErrorCode::device, "the device is lost");
     ASSERT_EQ(static_cast<int64_t>(in.size()), page_bytes(group));
     std::memcpy(&at(static_cast<size_t>(group), page, 0), in.data(), in.size());
   }
