@@ -170,7 +170,8 @@ const SessionTarget* Batcher::session_target(const Stream& stream) {
 
 void Batcher::end(Stream& stream, StopReason reason) {
   try {
-    if (const SessionTarget* target = session_target(stream)) stream.save(*target);
+    const SessionTarget* target = session_target(stream);
+    if (target != nullptr && stream.has_started()) stream.save(*target);
   } catch (const Error& error) {
     return fail_stream(stream, error);
   }

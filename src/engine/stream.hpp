@@ -40,6 +40,7 @@ class Stream {
   bool has_session() const { return !request_.session_path.empty(); }
   // It has drawn its last token, which runs once more so that the session has it.
   bool is_finishing() const { return last_reason_.has_value(); }
+  bool has_started() const { return started_; }
   bool ended() const { return ended_; }
 
   // Set by the batcher.
