@@ -203,11 +203,21 @@ class Step {
 };
 
 const char* format_name(KvFormat format) {
-  return format == KvFormat::f32 ? "f32" : "f16";
+  switch (format) {
+    case KvFormat::f32:
+      return "f32";
+    case KvFormat::f16:
+      return "f16";
+    case KvFormat::bf16:
+      return "bf16";
+    case KvFormat::q8_0:
+      return "q8_0";
+  }
+  return "?";
 }
 
 void bench_decode(Isa isa, ThreadPool& pool, const Limits& limits, const Model& model, KvFormat format, int64_t depth) {
-  const int64_t layer_bytes = 2 * depth * model.kv_heads * model.head_dim * kv_element_bytes(format);
+  const int64_t layer_bytes = 2 * depth / kKvPageTokens * model.kv_heads * kv_head_bytes(format, model.head_dim);
   const int64_t layers = (kCacheBytes + layer_bytes - 1) / layer_bytes;
   Step step(isa, pool, model, format, depth, 1, layers);
   const double time = step.time();
@@ -248,7 +258,7 @@ int run_bench(int argc, char** argv) {
   const Model qwen3 = {"qwen3-0.6b", 16, 8, 128};
   const Model qwen25 = {"qwen2.5-0.5b", 14, 2, 64};
   for (const Model& model : {qwen3, qwen25}) {
-    for (const KvFormat format : {KvFormat::f16, KvFormat::f32}) {
+    for (const KvFormat format : {KvFormat::f16, KvFormat::q8_0, KvFormat::bf16, KvFormat::f32}) {
       if (decode) {
         for (const int64_t depth : {2048, 8192}) bench_decode(isa, pool, limits, model, format, depth);
       }

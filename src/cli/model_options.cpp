@@ -33,7 +33,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, const std::string& 
   add("--batch-tokens", options.batch, "Most tokens of one step", "N")
       ->check(whole_number(1, engine::kMaxBatchTokens))
       ->capture_default_str();
-  add("--kv-type", options.kv_type, "KV cache: f16, f32, or k=TYPE,v=TYPE", "TYPE")->capture_default_str();
+  add("--kv-type", options.kv_type, "KV cache: f32, f16, bf16, q8_0, or k=TYPE,v=TYPE", "TYPE")->capture_default_str();
   app.add_flag("--explain", options.explain, "Say which device, kernels and layouts run")->group("Engine");
   add("--dump-graph", options.dump_graph, "Write a decode step's graph (.dot, .json)", "FILE");
   app.add_flag("--no-fusion", options.no_fusion, "Run the graph unfused, to compare")->group("Engine");
@@ -54,7 +54,10 @@ namespace {
 graph::KvFormat kv_format(std::string_view name, std::string_view option) {
   if (name == "f32") return graph::KvFormat::f32;
   if (name == "f16") return graph::KvFormat::f16;
-  throw UsageError(fmt::format("--kv-type {}: '{}' is not a KV cache format; expected f16 or f32", option, name));
+  if (name == "bf16") return graph::KvFormat::bf16;
+  if (name == "q8_0") return graph::KvFormat::q8_0;
+  throw UsageError(
+      fmt::format("--kv-type {}: '{}' is not a KV cache format; expected f32, f16, bf16 or q8_0", option, name));
 }
 
 // "f16", or "k=f16,v=f32" in either order.

@@ -1,7 +1,7 @@
 # Attention over a paged KV cache: layout, append, kernels.
-list(APPEND MINFER_CPU_SOURCES launch/attention.cpp launch/kv_append.cpp kernels/scalar/attention.cpp
+list(APPEND MINFER_CPU_SOURCES launch/attention.cpp launch/kv_append.cpp launch/kv_move.cpp kernels/scalar/attention.cpp
      kernels/scalar/kv.cpp)
-list(APPEND MINFER_CPU_TESTS launch/attention_test.cpp launch/kv_append_test.cpp)
+list(APPEND MINFER_CPU_TESTS launch/attention_test.cpp launch/kv_append_test.cpp launch/kv_move_test.cpp)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(attention_avx2 kernels/avx2/attention.cpp kernels/avx2/kv.cpp)
   set(attention_avx512 kernels/avx512/attention.cpp kernels/avx512/kv.cpp)

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
+
 namespace minfer::engine {
 namespace {
 
@@ -15,7 +17,16 @@ bool is_multiplied(const graph::WeightSource& weight) {
 }
 
 double element_bytes(graph::KvFormat format) {
-  return format == graph::KvFormat::f32 ? 4.0 : 2.0;
+  switch (format) {
+    case graph::KvFormat::f32:
+      return 4.0;
+    case graph::KvFormat::f16:
+    case graph::KvFormat::bf16:
+      return 2.0;
+    case graph::KvFormat::q8_0:
+      return 34.0 / 32.0;
+  }
+  fail(ErrorCode::internal, "internal error: an unknown KV format");
 }
 
 // Positions that a token at position `depth` of a layer attends to, itself left out.

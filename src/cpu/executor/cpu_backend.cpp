@@ -1,7 +1,6 @@
 // The Backend of the CPU: owns the thread pool that everything on it shares. See graph/backend.hpp.
 #include "cpu/executor/cpu_backend.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -67,12 +66,22 @@ class CpuBackend final : public graph::Backend {
   ThreadPool pool_;
 };
 
+void check_kv_format(size_t layer, std::string_view what, int64_t size, KvFormat format) {
+  if (kv_format_fits(format, size)) return;
+  fail(ErrorCode::unsupported,
+       "layer {}: {} of {} elements can't be kept in q8_0, whose blocks have {}; take f16 or bf16 for them", layer,
+       what, size, kKvBlockElements);
+}
+
 void CpuBackend::check_kv(const graph::KvSpec& spec) const {
   for (const graph::KvGroup& group : spec.groups) {
-    for (const int32_t layer : group.layers) {
-      const graph::KvLayer& sizes = spec.layers[static_cast<size_t>(layer)];
+    for (const int32_t index : group.layers) {
+      const size_t layer = static_cast<size_t>(index);
+      const graph::KvLayer& sizes = spec.layers[layer];
+      check_kv_format(layer, "keys", sizes.key_size, spec.key_format);
+      check_kv_format(layer, "values", sizes.value_size, spec.value_format);
       AttentionSpec attention;
-      attention.kv = kv_layer_spec(spec, static_cast<size_t>(layer));
+      attention.kv = kv_layer_spec(spec, layer);
       attention.heads = attention.kv.kv_heads;
       if (supports_attention(isa_, attention)) continue;
       fail(ErrorCode::unsupported,

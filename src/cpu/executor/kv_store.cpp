@@ -3,7 +3,13 @@
 // each.
 #include "cpu/executor/kv_store.hpp"
 
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
 #include "base/error.hpp"
+#include "cpu/launch/kv_move.hpp"
 
 namespace minfer::cpu {
 
@@ -53,16 +59,81 @@ CpuKvStore::CpuKvStore(const graph::KvSpec& spec, ThreadPool& pool)
   }
 }
 
-void CpuKvStore::move(std::span<const graph::KvMove>) {
-  fail(ErrorCode::internal, "internal error: moves of KV pages");
+void CpuKvStore::check_page(int32_t group, int32_t page) const {
+  check(group >= 0 && static_cast<size_t>(group) < groups_.size(), "a KV page of a group that is not there");
+  check(page >= 0 && page < spec_.groups[static_cast<size_t>(group)].pages, "a KV page that is not there");
 }
 
-void CpuKvStore::read_page(int32_t, int32_t, int64_t, std::span<std::byte>) const {
-  fail(ErrorCode::internal, "internal error: reading of KV pages");
+void CpuKvStore::check_move(const graph::KvMove& move) const {
+  check_page(move.group, move.from_page);
+  check_page(move.group, move.to_page);
+  const auto fits = [&](int32_t token) { return token >= 0 && token + move.tokens <= kKvPageTokens; };
+  check(move.tokens >= 1 && move.tokens <= kKvPageTokens && fits(move.from_token) && fits(move.to_token),
+        "a KV move leaves its page");
+  check(move.from_page != move.to_page || move.to_token <= move.from_token, "a KV move goes up in its page");
 }
 
-void CpuKvStore::write_page(int32_t, int32_t, std::span<const std::byte>) {
-  fail(ErrorCode::internal, "internal error: writing of KV pages");
+void CpuKvStore::move_head(std::span<const graph::KvMove> moves, int32_t layer_index, int64_t kv_head) {
+  const Layer& layer = this->layer(layer_index);
+  const graph::KvRotation& rotation = spec_.layers[static_cast<size_t>(layer_index)].rotation;
+  const auto tokens_of = [&](int32_t page, int32_t token) {
+    return KvTokens{layer.k_base + page * layer.k_page_stride, layer.v_base + page * layer.v_page_stride, token};
+  };
+  std::vector<float> scratch;
+  std::optional<KvTurn> turn;
+  int64_t turn_by = 0;  // moves mostly rotate by one distance
+  for (const graph::KvMove& move : moves) {
+    if (static_cast<size_t>(move.group) != layer.group) continue;
+    const bool turns = move.rotate_by != 0 && !rotation.inverse_frequencies.empty();
+    if (turns && turn_by != move.rotate_by) {
+      turn.emplace(rotation.inverse_frequencies, rotation.style, move.rotate_by);
+      turn_by = move.rotate_by;
+    }
+    const KvMoveArgs args = {layer.spec, tokens_of(move.from_page, move.from_token),
+                             tokens_of(move.to_page, move.to_token), move.tokens, turns ? &*turn : nullptr};
+    move_kv_head(args, kv_head, scratch);
+  }
+}
+
+void CpuKvStore::move(std::span<const graph::KvMove> moves) {
+  for (const graph::KvMove& move : moves) check_move(move);
+  // Heads of layers share nothing, so each is one work item that takes the moves in order.
+  std::vector<std::pair<int32_t, int64_t>> heads;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    const bool moved = std::any_of(moves.begin(), moves.end(),
+                                   [&](const graph::KvMove& move) { return static_cast<size_t>(move.group) == group; });
+    if (!moved) continue;
+    for (const int32_t layer : spec_.groups[group].layers) {
+      for (int64_t head = 0; head < this->layer(layer).spec.kv_heads; ++head) heads.emplace_back(layer, head);
+    }
+  }
+  pool_.run([&](Worker& worker) {
+    worker.parallel_for(static_cast<int64_t>(heads.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        move_head(moves, heads[static_cast<size_t>(i)].first, heads[static_cast<size_t>(i)].second);
+      }
+    });
+  });
+}
+
+void CpuKvStore::read_page(int32_t group, int32_t page, int64_t tokens, std::span<std::byte> out) const {
+  check_page(group, page);
+  const Group& place = groups_[static_cast<size_t>(group)];
+  check(static_cast<int64_t>(out.size()) == place.page_bytes && tokens >= 0 && tokens <= kKvPageTokens,
+        "reading of a KV page: sizes");
+  std::memcpy(out.data(), place.base + page * place.page_bytes, out.size());
+  for (const int32_t index : spec_.groups[static_cast<size_t>(group)].layers) {
+    const Layer& layer = this->layer(index);
+    clear_kv_tokens(layer.spec, out.data() + (layer.k_base - place.base), out.data() + (layer.v_base - place.base),
+                    tokens);
+  }
+}
+
+void CpuKvStore::write_page(int32_t group, int32_t page, std::span<const std::byte> in) {
+  check_page(group, page);
+  const Group& place = groups_[static_cast<size_t>(group)];
+  check(static_cast<int64_t>(in.size()) == place.page_bytes, "writing of a KV page: sizes");
+  std::memcpy(place.base + page * place.page_bytes, in.data(), in.size());
 }
 
 }  // namespace minfer::cpu

@@ -226,8 +226,10 @@ class AttentionRun {
     job.window = spec.window;
     job.k_format = spec.kv.k_format;
     job.v_format = spec.kv.v_format;
-    job.k = args_.k_base + kv_head * kv_k_head_bytes(spec.kv);
-    job.v = args_.v_base + kv_head * kv_v_head_bytes(spec.kv);
+    job.k = args_.k_base + kv_head * kv_head_bytes(spec.kv.k_format, spec.kv.head_dim_k);
+    job.v = args_.v_base + kv_head * kv_head_bytes(spec.kv.v_format, spec.kv.head_dim_v);
+    if (kv_has_scales(spec.kv.k_format)) job.k_scales = kv_elements_bytes(spec.kv.k_format, spec.kv.head_dim_k);
+    if (kv_has_scales(spec.kv.v_format)) job.v_scales = kv_elements_bytes(spec.kv.v_format, spec.kv.head_dim_v);
     job.k_page_stride = args_.k_page_stride;
     job.v_page_stride = args_.v_page_stride;
     job.pages = args_.sequences[args_.row_sequence[first_row]].pages;
@@ -351,6 +353,7 @@ bool supports_attention(Isa isa, const AttentionSpec& spec) {
   const KvLayerSpec& kv = spec.kv;
   if (kv.kv_heads < 1 || kv.head_dim_k < 1 || kv.head_dim_v < 1 || spec.heads < 1) return false;
   if (spec.heads % kv.kv_heads != 0) return false;
+  if (!kv_format_fits(kv.k_format, kv.head_dim_k) || !kv_format_fits(kv.v_format, kv.head_dim_v)) return false;
   if (isa == Isa::scalar) return spec.output == AttentionOutput::f32;
   return kv.head_dim_v % (spec.output == AttentionOutput::q8 ? kQ8BlockElements : 8) == 0;
 }

@@ -29,6 +29,8 @@ struct AttentionJob {
   KvFormat v_format;
   const std::byte* k;  // this KV head's part of page 0
   const std::byte* v;
+  int64_t k_scales;  // q8_0: bytes from there to the head's scales; else 0
+  int64_t v_scales;
   int64_t k_page_stride;  // bytes
   int64_t v_page_stride;
   const int32_t* pages;  // the sequence's

@@ -14,6 +14,7 @@
 
 #include "cpu/launch/activation.hpp"
 #include "cpu/launch/kv_append.hpp"
+#include "cpu/launch/kv_test_data.hpp"
 #include "cpu/runtime/memory.hpp"
 
 namespace minfer::cpu {
@@ -131,6 +132,32 @@ class Cache {
 
   AttentionSpec& spec() { return spec_; }
 
+  // The same tokens as f32.
+  Cache decoded() {
+    Cache result = *this;
+    KvLayerSpec& kv = result.spec_.kv;
+    kv.k_format = kv.v_format = KvFormat::f32;
+    const auto pages = static_cast<int64_t>(k_pages_.size()) / kv_k_page_bytes(spec_.kv);
+    result.k_pages_.assign(static_cast<size_t>(pages * kv_k_page_bytes(kv)), std::byte{0xFF});
+    result.v_pages_.assign(static_cast<size_t>(pages * kv_v_page_bytes(kv)), std::byte{0xFF});
+    KvPages from(spec_.kv, 0);
+    from.k = k_pages_;
+    from.v = v_pages_;
+    for (size_t s = 0; s < tables_.size(); ++s) {
+      std::vector<float> keys;
+      std::vector<float> values;
+      for (int64_t p = 0; p < lengths_[s]; ++p) {
+        const int64_t slot = tables_[s][static_cast<size_t>(p / 64)] * int64_t{64} + p % 64;
+        const std::vector<float> k = from.key(slot);
+        const std::vector<float> v = from.value(slot);
+        keys.insert(keys.end(), k.begin(), k.end());
+        values.insert(values.end(), v.begin(), v.end());
+      }
+      result.append(tables_[s], lengths_[s], keys, values);
+    }
+    return result;
+  }
+
  private:
   void append(const std::vector<int32_t>& table, int64_t length, const std::vector<float>& k,
               const std::vector<float>& v) {
@@ -199,17 +226,20 @@ std::vector<Row> mixed_rows(const Cache& cache) {
 
 TEST(Attention, HeadSizesAgreeWithTheOracle) {
   for (const int64_t head_dim : {8, 64, 72, 80, 96, 128, 192, 256}) {
-    for (const KvFormat format : {KvFormat::f32, KvFormat::f16}) {
+    for (const KvFormat format : kKvFormats) {
+      if (!kv_format_fits(format, head_dim)) continue;
       Cache cache(make_spec(2, 2, head_dim, format), kLengths);
-      expect_near_oracle(cache, mixed_rows(cache), "head size " + std::to_string(head_dim));
+      expect_near_oracle(cache, mixed_rows(cache), kv_format_name(format) + " head size " + std::to_string(head_dim));
     }
   }
 }
 
 TEST(Attention, GroupSizesAgreeWithTheOracle) {
   for (const int64_t group : {1, 2, 3, 5, 6, 7, 8, 20}) {
-    Cache cache(make_spec(2, group, 64, KvFormat::f16), kLengths);
-    expect_near_oracle(cache, mixed_rows(cache), "group " + std::to_string(group));
+    for (const KvFormat format : kKvFormats) {
+      Cache cache(make_spec(2, group, 64, format), kLengths);
+      expect_near_oracle(cache, mixed_rows(cache), kv_format_name(format) + " group " + std::to_string(group));
+    }
   }
 }
 
@@ -227,11 +257,39 @@ TEST(Attention, WindowsSoftcapAndSinksAgreeWithTheOracle) {
 }
 
 TEST(Attention, DifferentKeyAndValueSizesAndFormats) {
-  AttentionSpec spec = make_spec(2, 4, 96, KvFormat::f16);
-  spec.kv.head_dim_v = 64;
-  spec.kv.v_format = KvFormat::f32;
-  Cache cache(spec, kLengths);
-  expect_near_oracle(cache, mixed_rows(cache), "K 96 f16, V 64 f32");
+  for (const KvFormat k_format : kKvFormats) {
+    for (const KvFormat v_format : kKvFormats) {
+      AttentionSpec spec = make_spec(2, 3, 96, k_format);
+      spec.kv.head_dim_v = 64;
+      spec.kv.v_format = v_format;
+      Cache cache(spec, kLengths);
+      expect_near_oracle(cache, mixed_rows(cache),
+                         "K 96 " + kv_format_name(k_format) + ", V 64 " + kv_format_name(v_format));
+    }
+  }
+}
+
+// An oracle of its own for what the formats mean: a cache of another format and an f32 cache of the values that it
+// holds give the same result, bit for bit where K is f32 or converted exactly.
+TEST(Attention, FormatsEqualTheirDecodedValues) {
+  for (const KvFormat format : {KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
+    Cache cache(make_spec(2, 7, 128, format), kLengths);
+    Cache decoded = cache.decoded();
+    const std::vector<Row> rows = mixed_rows(cache);
+    for (const Isa isa : available_isas()) {
+      const std::vector<Bytes> got = cache.run(isa, 2, rows);
+      const std::vector<Bytes> want = decoded.run(isa, 2, rows);
+      if (format != KvFormat::q8_0 || isa == Isa::scalar) {
+        ASSERT_EQ(got, want) << isa_name(isa) << " " << kv_format_name(format);
+        continue;
+      }
+      for (size_t r = 0; r < rows.size(); ++r) {
+        const std::vector<float> a = floats_of(want[r]);
+        const std::vector<float> b = floats_of(got[r]);
+        for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], kTolerance) << isa_name(isa) << " row " << r;
+      }
+    }
+  }
 }
 
 // A worked example: two equal keys, so that the result is the mean of the values.
@@ -254,8 +312,8 @@ TEST(Attention, EqualScoresGiveTheMean) {
 
 TEST(Attention, ChunkedPrefillAndDecodeAreBitIdentical) {
   for (const int64_t window : {0, 16, 130}) {
-    for (const KvFormat format : {KvFormat::f32, KvFormat::f16}) {
-      Cache cache(make_spec(2, 7, 72, format), {300, 600});
+    for (const KvFormat format : kKvFormats) {
+      Cache cache(make_spec(2, 7, kv_has_scales(format) ? 96 : 72, format), {300, 600});
       cache.spec().window = window;
       for (const Isa isa : vector_isas()) {
         const std::vector<Bytes> whole = cache.run(isa, 1, cache.rows_of(0, 0, 300));
@@ -270,8 +328,8 @@ TEST(Attention, ChunkedPrefillAndDecodeAreBitIdentical) {
   }
 }
 
-TEST(Attention, ThreadsAndBatchDoNotMatter) {
-  Cache cache(make_spec(3, 2, 64, KvFormat::f16), kLengths);
+void expect_threads_and_batch_do_not_matter(KvFormat format) {
+  Cache cache(make_spec(3, 2, 64, format), kLengths);
   const std::vector<Row> rows = mixed_rows(cache);
   for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
     if (!isa_available(isa)) continue;
@@ -287,6 +345,10 @@ TEST(Attention, ThreadsAndBatchDoNotMatter) {
     for (size_t i = 0; i < order.size(); ++i)
       ASSERT_EQ(one[order[i]], other[i]) << isa_name(isa) << " row " << order[i];
   }
+}
+
+TEST(Attention, ThreadsAndBatchDoNotMatter) {
+  for (const KvFormat format : kKvFormats) expect_threads_and_batch_do_not_matter(format);
 }
 
 // Partial results of 200 decodes do not fit the scratch at once: they go in waves.
@@ -362,6 +424,15 @@ TEST(Attention, PredicatesAndScratch) {
   EXPECT_TRUE(supports_attention(Isa::avx512, spec));
   spec.heads = 5;
   EXPECT_FALSE(supports_attention(Isa::scalar, spec));
+  spec.heads = 6;
+  spec.kv.k_format = KvFormat::q8_0;  // keys of 20
+  EXPECT_FALSE(supports_attention(Isa::avx512, spec));
+  spec.kv.head_dim_k = 32;
+  spec.kv.v_format = KvFormat::q8_0;
+  EXPECT_TRUE(supports_attention(Isa::avx512, spec));
+  spec.kv.head_dim_v = 40;
+  EXPECT_FALSE(supports_attention(Isa::avx512, spec));
+  spec.kv.head_dim_v = 32;
   EXPECT_FALSE(prefers_split_attention(96, 4));
   EXPECT_FALSE(prefers_split_attention(8, 1));
   EXPECT_TRUE(prefers_split_attention(8, 2));

@@ -10,24 +10,7 @@
 namespace minfer::cpu {
 namespace {
 
-using WriteFn = void (*)(KvFormat format, const KvRows& rows, std::byte* destination);
-
-struct Writers {
-  WriteFn k;
-  WriteFn v;
-};
-
-Writers writers_of(Isa isa) {
-#if defined(__x86_64__)
-  if (isa == Isa::avx2) return {&avx2::write_kv_k, &avx2::write_kv_v};
-  if (isa == Isa::avx512) return {&avx512::write_kv_k, &avx512::write_kv_v};
-#else
-  static_cast<void>(isa);
-#endif
-  return {&scalar::write_kv_k, &scalar::write_kv_v};
-}
-
-void append_head(const Writers& writers, const KvAppendArgs& args, int64_t kv_head, int64_t begin, int64_t end) {
+void append_head(const KvWriters& writers, const KvAppendArgs& args, int64_t kv_head, int64_t begin, int64_t end) {
   const KvLayerSpec& spec = args.spec;
   for (int64_t token = begin; token < end;) {
     const int64_t slot = args.slots[token];
@@ -39,21 +22,36 @@ void append_head(const Writers& writers, const KvAppendArgs& args, int64_t kv_he
     const int64_t index = slot % kKvPageTokens;
     const KvRows k = {args.k + token * args.k_stride + kv_head * spec.head_dim_k, args.k_stride, run, spec.head_dim_k};
     const KvRows v = {args.v + token * args.v_stride + kv_head * spec.head_dim_v, args.v_stride, run, spec.head_dim_v};
-    writers.k(spec.k_format, k, args.k_base + page * args.k_page_stride + kv_k_offset(spec, kv_head, index, 0));
-    writers.v(spec.v_format, v, args.v_base + page * args.v_page_stride + kv_v_offset(spec, kv_head, index, 0));
+    writers.k(spec.k_format, k, kv_k_target(spec, args.k_base + page * args.k_page_stride, kv_head, index));
+    writers.v(spec.v_format, v, kv_v_target(spec, args.v_base + page * args.v_page_stride, kv_head, index));
     token += run;
   }
 }
 
-float read_element(KvFormat format, const std::byte* at) {
-  if (format == KvFormat::f32) return *reinterpret_cast<const float*>(at);
-  return tensor::half_to_float(*reinterpret_cast<const uint16_t*>(at));
-}
-
 }  // namespace
 
+KvWriters kv_writers(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx2) return {&avx2::write_kv_k, &avx2::write_kv_v};
+  if (isa == Isa::avx512) return {&avx512::write_kv_k, &avx512::write_kv_v};
+#else
+  static_cast<void>(isa);
+#endif
+  return {&scalar::write_kv_k, &scalar::write_kv_v};
+}
+
+KvTarget kv_k_target(const KvLayerSpec& spec, std::byte* page, int64_t kv_head, int64_t token) {
+  std::byte* scales = kv_has_scales(spec.k_format) ? page + kv_k_scale_offset(spec, kv_head, token, 0) : nullptr;
+  return {page + kv_k_offset(spec, kv_head, token, 0), scales};
+}
+
+KvTarget kv_v_target(const KvLayerSpec& spec, std::byte* page, int64_t kv_head, int64_t token) {
+  std::byte* scales = kv_has_scales(spec.v_format) ? page + kv_v_scale_offset(spec, kv_head, token, 0) : nullptr;
+  return {page + kv_v_offset(spec, kv_head, token, 0), scales};
+}
+
 void launch_kv_append(Isa isa, Worker& worker, const KvAppendArgs& args) {
-  const Writers writers = writers_of(isa);
+  const KvWriters writers = kv_writers(isa);
   const int64_t stretches = (args.tokens + kKvPageTokens - 1) / kKvPageTokens;
   worker.parallel_for(stretches * args.spec.kv_heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
@@ -63,19 +61,12 @@ void launch_kv_append(Isa isa, Worker& worker, const KvAppendArgs& args) {
   });
 }
 
-void read_kv_k(const KvLayerSpec& spec, const std::byte* page, int64_t token, float* out) {
-  for (int64_t head = 0; head < spec.kv_heads; ++head) {
-    for (int64_t d = 0; d < spec.head_dim_k; ++d) {
-      *out++ = read_element(spec.k_format, page + kv_k_offset(spec, head, token, d));
-    }
-  }
-}
-
-void read_kv_v(const KvLayerSpec& spec, const std::byte* page, int64_t token, float* out) {
-  for (int64_t head = 0; head < spec.kv_heads; ++head) {
-    for (int64_t d = 0; d < spec.head_dim_v; ++d) {
-      *out++ = read_element(spec.v_format, page + kv_v_offset(spec, head, token, d));
-    }
+void read_kv_k(const KvLayerSpec& spec, const std::byte* page, int64_t kv_head, int64_t token, int64_t dims,
+               float* out) {
+  for (int64_t d = 0; d < dims; ++d) {
+    const std::byte* at = page + kv_k_offset(spec, kv_head, token, d);
+    const std::byte* scale = kv_has_scales(spec.k_format) ? page + kv_k_scale_offset(spec, kv_head, token, d) : nullptr;
+    out[d] = scalar::kv_value(spec.k_format, at, scale);
   }
 }
 

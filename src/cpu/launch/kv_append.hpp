@@ -1,5 +1,5 @@
-// Writes tokens into KV pages and reads them back. Layout: kv_layout.hpp. Writing is done by all threads of a section,
-// reading back by the caller alone (session files, shifting, tests). Different (token, head) pairs never share an
+// Writes tokens into KV pages and reads keys back. Layout: kv_layout.hpp. Writing is done by all threads of a section,
+// reading back by the caller alone (for moves with a rotation). Different (token, head) pairs never share an
 // element, so no order of writing matters; two tokens of one call may not name the same slot.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/thread_pool.hpp"
+#include "cpu/launch/kv_kernels.hpp"
 #include "cpu/launch/kv_layout.hpp"
 #include "cpu/runtime/isa.hpp"
 
@@ -29,9 +30,22 @@ struct KvAppendArgs {
 // Every thread of the section calls it with the same arguments; ends with a barrier.
 void launch_kv_append(Isa isa, Worker& worker, const KvAppendArgs& args);
 
-// One token's K or V as f32: `page` is the start of the layer's page, `token` its index in the page; writes
-// kv_heads * head_dim floats.
-void read_kv_k(const KvLayerSpec& spec, const std::byte* page, int64_t token, float* out);
-void read_kv_v(const KvLayerSpec& spec, const std::byte* page, int64_t token, float* out);
+using KvWriteFn = void (*)(KvFormat format, const KvRows& rows, const KvTarget& target);
+
+// An instruction set's writers.
+struct KvWriters {
+  KvWriteFn k;
+  KvWriteFn v;
+};
+KvWriters kv_writers(Isa isa);
+
+// Where one token of one head lies in a layer's page.
+KvTarget kv_k_target(const KvLayerSpec& spec, std::byte* page, int64_t kv_head, int64_t token);
+KvTarget kv_v_target(const KvLayerSpec& spec, std::byte* page, int64_t kv_head, int64_t token);
+
+// The first `dims` dimensions of one token's K of one head as f32: `page` is the start of the layer's page, `token` its
+// index in the page.
+void read_kv_k(const KvLayerSpec& spec, const std::byte* page, int64_t kv_head, int64_t token, int64_t dims,
+               float* out);
 
 }  // namespace minfer::cpu

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
+#include <bit>
+#include <cmath>
 #include <vector>
 
+#include "cpu/launch/kv_test_data.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::cpu {
@@ -19,8 +21,24 @@ struct RoundTrip {
   int64_t pages;
 };
 
-float rounded(KvFormat format, float value) {
-  return format == KvFormat::f32 ? value : tensor::half_to_float(tensor::float_to_half(value));
+// A row as its format keeps it.
+std::vector<float> kept(KvFormat format, const float* row, int64_t width) {
+  std::vector<float> result(row, row + width);
+  if (format == KvFormat::q8_0) {
+    for (int64_t b = 0; b < width; b += 32) {
+      float top = 0.0F;
+      for (int64_t i = b; i < b + 32; ++i) top = std::max(top, std::abs(row[i]));
+      const float d = top / 127.0F;
+      const float scale = tensor::half_to_float(tensor::float_to_half(d));
+      for (int64_t i = b; i < b + 32; ++i) result[i] = std::nearbyint(row[i] / d) * scale;
+    }
+    return result;
+  }
+  for (float& value : result) {
+    if (format == KvFormat::f16) value = tensor::half_to_float(tensor::float_to_half(value));
+    if (format == KvFormat::bf16) value = tensor::bfloat16_to_float(tensor::float_to_bfloat16(value));
+  }
+  return result;
 }
 
 // Appends random rows and compares every token's K and V with what was given.
@@ -29,51 +47,18 @@ void expect_round_trip(Isa isa, int threads, const RoundTrip& trip) {
   const auto tokens = static_cast<int64_t>(trip.slots.size());
   const int64_t k_width = spec.kv_heads * spec.head_dim_k;
   const int64_t v_width = spec.kv_heads * spec.head_dim_v;
-  std::mt19937 random(7);
-  std::normal_distribution<float> normal(0.0F, 3.0F);
-  std::vector<float> k((k_width + 3) * tokens);  // rows 3 floats further apart than they are long
-  std::vector<float> v((v_width + 5) * tokens);
-  std::generate(k.begin(), k.end(), [&] { return normal(random); });
-  std::generate(v.begin(), v.end(), [&] { return normal(random); });
-  std::vector<std::byte> k_pages(static_cast<size_t>(trip.pages * kv_k_page_bytes(spec)));
-  std::vector<std::byte> v_pages(static_cast<size_t>(trip.pages * kv_v_page_bytes(spec)));
-  KvAppendArgs args;
-  args.spec = spec;
-  args.tokens = tokens;
-  args.slots = trip.slots.data();
-  args.k = k.data();
-  args.k_stride = k_width + 3;
-  args.v = v.data();
-  args.v_stride = v_width + 5;
-  args.k_base = k_pages.data();
-  args.v_base = v_pages.data();
-  args.k_page_stride = kv_k_page_bytes(spec);
-  args.v_page_stride = kv_v_page_bytes(spec);
-  ThreadPool pool(threads);
-  pool.run([&](Worker& worker) { launch_kv_append(isa, worker, args); });
-
-  std::vector<float> row(static_cast<size_t>(std::max(k_width, v_width)));
+  const int64_t k_stride = k_width + 3;  // rows further apart than they are long
+  const int64_t v_stride = v_width + 5;
+  const std::vector<float> k = normal_floats(k_stride * tokens, 7, 3.0F);
+  const std::vector<float> v = normal_floats(v_stride * tokens, 8, 3.0F);
+  KvPages pages(spec, trip.pages);
+  pages.append(isa, threads, trip.slots, k, v);
   for (int64_t t = 0; t < tokens; ++t) {
-    const int64_t page = trip.slots[t] / kKvPageTokens;
-    read_kv_k(spec, k_pages.data() + page * args.k_page_stride, trip.slots[t] % kKvPageTokens, row.data());
-    for (int64_t i = 0; i < k_width; ++i) {
-      ASSERT_EQ(row[i], rounded(spec.k_format, k[t * args.k_stride + i]))
-          << isa_name(isa) << " K token " << t << " " << i;
-    }
-    read_kv_v(spec, v_pages.data() + page * args.v_page_stride, trip.slots[t] % kKvPageTokens, row.data());
-    for (int64_t i = 0; i < v_width; ++i) {
-      ASSERT_EQ(row[i], rounded(spec.v_format, v[t * args.v_stride + i]))
-          << isa_name(isa) << " V token " << t << " " << i;
-    }
+    ASSERT_EQ(pages.key(trip.slots[t]), kept(spec.k_format, k.data() + t * k_stride, k_width))
+        << isa_name(isa) << " K " << kv_format_name(spec.k_format) << " token " << t;
+    ASSERT_EQ(pages.value(trip.slots[t]), kept(spec.v_format, v.data() + t * v_stride, v_width))
+        << isa_name(isa) << " V " << kv_format_name(spec.v_format) << " token " << t;
   }
-}
-
-std::vector<Isa> available_isas() {
-  std::vector<Isa> isas;
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
-    if (isa_available(isa)) isas.push_back(isa);
-  }
-  return isas;
 }
 
 TEST(KvLayout, OffsetsOfAPage) {
@@ -87,16 +72,29 @@ TEST(KvLayout, OffsetsOfAPage) {
   EXPECT_EQ(kv_v_offset(spec, 1, 63, 3), 64 * 4 * 4 + (63 * 4 + 3) * 4);
 }
 
+TEST(KvLayout, OffsetsOfAPageOfBlocks) {
+  const KvLayerSpec spec = {2, 96, 64, KvFormat::q8_0, KvFormat::q8_0};
+  EXPECT_EQ(kv_k_page_bytes(spec), 2 * 64 * 96 / 32 * 34);
+  EXPECT_EQ(kv_v_page_bytes(spec), 2 * 64 * 64 / 32 * 34);
+  EXPECT_EQ(kv_k_page_bytes(spec) % 64, 0);
+  EXPECT_EQ(kv_k_offset(spec, 1, 17, 3), 64 * 96 / 32 * 34 + 3 * 64 + 17);
+  EXPECT_EQ(kv_k_scale_offset(spec, 1, 17, 70), 64 * 96 / 32 * 34 + 64 * 96 + (2 * 64 + 17) * 2);
+  EXPECT_EQ(kv_v_offset(spec, 1, 17, 3), 64 * 64 / 32 * 34 + 17 * 64 + 3);
+  EXPECT_EQ(kv_v_scale_offset(spec, 1, 17, 33), 64 * 64 / 32 * 34 + 64 * 64 + (17 * 2 + 1) * 2);
+}
+
 TEST(KvAppend, RoundTripOfEveryFormatAndOrder) {
   std::vector<int64_t> prompt(150);  // from the middle of page 2 into pages 3 and 4
   for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = 2 * 64 + 37 + static_cast<int64_t>(i);
   std::vector<int64_t> scattered = {5, 64 * 4 + 63, 6, 7, 130, 131, 129, 0};
   for (const Isa isa : available_isas()) {
-    for (const KvFormat k_format : {KvFormat::f32, KvFormat::f16}) {
-      for (const KvFormat v_format : {KvFormat::f32, KvFormat::f16}) {
+    for (const KvFormat k_format : kKvFormats) {
+      for (const KvFormat v_format : kKvFormats) {
         for (const auto& slots : {prompt, scattered}) {
           expect_round_trip(isa, 2, {{2, 64, 64, k_format, v_format}, slots, 5});
-          expect_round_trip(isa, 1, {{3, 20, 13, k_format, v_format}, slots, 5});
+          const int64_t k_size = kv_has_scales(k_format) ? 96 : 20;
+          const int64_t v_size = kv_has_scales(v_format) ? 32 : 13;
+          expect_round_trip(isa, 1, {{3, k_size, v_size, k_format, v_format}, slots, 5});
         }
       }
     }
@@ -105,26 +103,58 @@ TEST(KvAppend, RoundTripOfEveryFormatAndOrder) {
 
 TEST(KvAppend, HalfPrecisionOverflowIsInfinity) {
   for (const Isa isa : available_isas()) {
-    const KvLayerSpec spec = {1, 1, 1, KvFormat::f16, KvFormat::f16};
-    const float k = 1e6F;
-    const float v = -65504.0F;
-    const int64_t slot = 3;
-    std::vector<std::byte> pages(static_cast<size_t>(kv_k_page_bytes(spec) + kv_v_page_bytes(spec)));
-    KvAppendArgs args;
-    args.spec = spec;
-    args.tokens = 1;
-    args.slots = &slot;
-    args.k = &k;
-    args.v = &v;
-    args.k_base = pages.data();
-    args.v_base = pages.data() + kv_k_page_bytes(spec);
-    ThreadPool pool(1);
-    pool.run([&](Worker& worker) { launch_kv_append(isa, worker, args); });
-    float back = 0.0F;
-    read_kv_k(spec, args.k_base, slot, &back);
-    EXPECT_EQ(back, HUGE_VALF);
-    read_kv_v(spec, args.v_base, slot, &back);
-    EXPECT_EQ(back, -65504.0F);
+    KvPages pages({1, 1, 1, KvFormat::f16, KvFormat::f16}, 1);
+    pages.append(isa, 1, {3}, {1e6F}, {-65504.0F});
+    EXPECT_EQ(pages.key(3)[0], HUGE_VALF);
+    EXPECT_EQ(pages.value(3)[0], -65504.0F);
+  }
+}
+
+// The edges of 8-bit blocks: ties to even, a block of zeros, one too small for a scale, one that is not finite.
+TEST(KvAppend, EdgesOfBlocks) {
+  for (const Isa isa : available_isas()) {
+    std::vector<float> row(32 * 5);
+    row[0] = 127.0F;  // a scale of 1
+    row[1] = 2.5F;
+    row[2] = -3.5F;
+    row[3] = 0.49F;
+    row[64] = 1e-7F;
+    row[65] = -3e-44F;
+    row[96] = NAN;
+    row[97] = 1.0F;
+    row[128] = -HUGE_VALF;
+    row[129] = 1.0F;
+    KvPages pages({1, 160, 160, KvFormat::q8_0, KvFormat::q8_0}, 1);
+    pages.append(isa, 1, {63}, row, row);
+    for (const std::vector<float>& back : {pages.key(63), pages.value(63)}) {
+      EXPECT_EQ(back[0], 127.0F) << isa_name(isa);
+      EXPECT_EQ(back[1], 2.0F);
+      EXPECT_EQ(back[2], -4.0F);
+      for (size_t i = 3; i < 96; ++i) EXPECT_EQ(back[i], 0.0F) << isa_name(isa) << " " << i;
+      for (size_t i = 96; i < 160; ++i) EXPECT_FALSE(std::isfinite(back[i])) << isa_name(isa) << " " << i;
+    }
+  }
+}
+
+// All sets write the same bytes, numbers on the edge of bfloat16 among them.
+TEST(KvAppend, BytesDoNotDependOnTheInstructionSet) {
+  const uint32_t bits[] = {0x00000001, 0x807FFFFF, 0x3F808000, 0x3F818000, 0x3F808001, 0x7F7FFFFF,
+                           0x7F800000, 0xFF800001, 0x7FC12345, 0x00008000, 0x33000000, 0x33000001};
+  std::vector<int64_t> slots(70);
+  for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(i) + 11;
+  for (const KvFormat format : kKvFormats) {
+    std::vector<float> rows = normal_floats(70 * 2 * 96, 5);
+    if (format != KvFormat::q8_0) {
+      for (size_t i = 0; i < std::size(bits); ++i) rows[i * 97] = std::bit_cast<float>(bits[i]);
+    }
+    KvPages oracle({2, 96, 96, format, format}, 2);
+    oracle.append(Isa::scalar, 1, slots, rows, rows);
+    for (const Isa isa : available_isas()) {
+      KvPages pages({2, 96, 96, format, format}, 2);
+      pages.append(isa, 2, slots, rows, rows);
+      EXPECT_TRUE(pages.k == oracle.k) << isa_name(isa) << " " << kv_format_name(format);
+      EXPECT_TRUE(pages.v == oracle.v) << isa_name(isa) << " " << kv_format_name(format);
+    }
   }
 }
 

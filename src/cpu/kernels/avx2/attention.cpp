@@ -22,6 +22,15 @@ struct Lanes : Simd {
   }
   // head_dim_v is a multiple of 8, so no register is ever partly filled.
   static Float load_f16_first(const uint16_t* source, int64_t) { return load_f16(source); }
+  static Float load_bf16(const uint16_t* source) {
+    const Int bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source)));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+  }
+  static Float load_bf16_first(const uint16_t* source, int64_t) { return load_bf16(source); }
+  static Float load_i8(const int8_t* source) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))));
+  }
+  static Float set1_f16(uint16_t bits) { return _mm256_cvtph_ps(_mm_set1_epi16(static_cast<int16_t>(bits))); }
   // Lanes [begin, end) of a, `other` elsewhere; begin and end may lie outside the register.
   static Float select_range(Float a, int64_t begin, int64_t end, float other) {
     if (begin <= 0 && end >= kLanes) return a;

@@ -1,61 +1,41 @@
-// Writing of KV pages on AVX2 with F16C. Layout: launch/kv_layout.hpp; contract: launch/kv_kernels.hpp. V rows are
-// converted as they come. K rows are converted 8 dimensions at a time and their lanes stored 16 tokens apart: with all
-// 16 tokens of a group in one call every cache line is filled while it is in the first-level cache.
-#include <immintrin.h>
-
-#include "cpu/launch/kv_kernels.hpp"
+// Writing of KV pages on AVX2 with F16C: the conversions that kernels/vector/kv_rows.hpp is written over.
+// Contract: launch/kv_kernels.hpp.
+#include "cpu/kernels/avx2/vector_math.hpp"
+#include "cpu/kernels/vector/kv_rows.hpp"
 
 namespace minfer::cpu::avx2 {
 namespace {
 
-constexpr int kRound = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+constexpr int kToNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
-uint16_t half(float value) {
-  return static_cast<uint16_t>(_mm_extract_epi16(_mm_cvtps_ph(_mm_set_ss(value), kRound), 0));
-}
-
-void scatter_row(const float* source, int64_t dim, uint16_t* destination) {
-  int64_t d = 0;
-  for (; d + 8 <= dim; d += 8) {
-    alignas(16) uint16_t halves[8];
-    _mm_store_si128(reinterpret_cast<__m128i*>(halves), _mm256_cvtps_ph(_mm256_loadu_ps(source + d), kRound));
-    for (int i = 0; i < 8; ++i) destination[(d + i) * kKvPageTokens] = halves[i];
+struct Lanes : Simd {
+  static void store_half(uint16_t* target, Float a) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(target), _mm256_cvtps_ph(a, kToNearest));
   }
-  for (; d < dim; ++d) destination[d * kKvPageTokens] = half(source[d]);
-}
-
-void convert_row(const float* source, int64_t dim, uint16_t* destination) {
-  int64_t d = 0;
-  for (; d + 8 <= dim; d += 8) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(destination + d), _mm256_cvtps_ph(_mm256_loadu_ps(source + d), kRound));
+  static void store_brain(uint16_t* target, Float a) {
+    const Int bits = _mm256_castps_si256(a);
+    const Int high = _mm256_srli_epi32(bits, 16);
+    const Int odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+    const Int sum = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+    const Int quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+    const Int nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    const Int rounded = _mm256_blendv_epi8(_mm256_srli_epi32(sum, 16), quiet, nan);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(target),
+                     _mm_packus_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1)));
   }
-  for (; d < dim; ++d) destination[d] = half(source[d]);
-}
+  static uint16_t half(float value) {
+    return static_cast<uint16_t>(_mm_extract_epi16(_mm_cvtps_ph(_mm_set_ss(value), kToNearest), 0));
+  }
+};
 
 }  // namespace
 
-void write_kv_k(KvFormat format, const KvRows& rows, std::byte* destination) {
-  for (int64_t r = 0; r < rows.rows; ++r) {
-    const float* source = rows.source + r * rows.source_stride;
-    if (format == KvFormat::f16) {
-      scatter_row(source, rows.dim, reinterpret_cast<uint16_t*>(destination) + r);
-    } else {
-      float* out = reinterpret_cast<float*>(destination) + r;
-      for (int64_t d = 0; d < rows.dim; ++d) out[d * kKvPageTokens] = source[d];
-    }
-  }
+void write_kv_k(KvFormat format, const KvRows& rows, const KvTarget& target) {
+  KvWriter<Lanes>::write_k(format, rows, target);
 }
 
-void write_kv_v(KvFormat format, const KvRows& rows, std::byte* destination) {
-  for (int64_t r = 0; r < rows.rows; ++r) {
-    const float* source = rows.source + r * rows.source_stride;
-    if (format == KvFormat::f16) {
-      convert_row(source, rows.dim, reinterpret_cast<uint16_t*>(destination) + r * rows.dim);
-    } else {
-      __builtin_memcpy(reinterpret_cast<float*>(destination) + r * rows.dim, source,
-                       static_cast<size_t>(rows.dim) * sizeof(float));
-    }
-  }
+void write_kv_v(KvFormat format, const KvRows& rows, const KvTarget& target) {
+  KvWriter<Lanes>::write_v(format, rows, target);
 }
 
 }  // namespace minfer::cpu::avx2

@@ -1,61 +1,41 @@
-// Writing of KV pages on AVX-512. Layout: launch/kv_layout.hpp; contract: launch/kv_kernels.hpp. V rows are converted
-// as they come. K rows are converted 8 dimensions at a time and their lanes stored 16 tokens apart: with all 16 tokens
-// of a group in one call every cache line is filled while it is in the first-level cache.
-#include <immintrin.h>
-
-#include "cpu/launch/kv_kernels.hpp"
+// Writing of KV pages on AVX-512: the conversions that kernels/vector/kv_rows.hpp is written over.
+// Contract: launch/kv_kernels.hpp.
+#include "cpu/kernels/avx512/vector_math.hpp"
+#include "cpu/kernels/vector/kv_rows.hpp"
 
 namespace minfer::cpu::avx512 {
 namespace {
 
-constexpr int kRound = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+constexpr int kToNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
-uint16_t half(float value) {
-  return static_cast<uint16_t>(_mm_extract_epi16(_mm_cvtps_ph(_mm_set_ss(value), kRound), 0));
-}
-
-void scatter_row(const float* source, int64_t dim, uint16_t* destination) {
-  int64_t d = 0;
-  for (; d + 8 <= dim; d += 8) {
-    alignas(16) uint16_t halves[8];
-    _mm_store_si128(reinterpret_cast<__m128i*>(halves), _mm256_cvtps_ph(_mm256_loadu_ps(source + d), kRound));
-    for (int i = 0; i < 8; ++i) destination[(d + i) * kKvPageTokens] = halves[i];
+struct Lanes : Simd {
+  static void store_half(uint16_t* target, Float a) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm512_cvtps_ph(a, kToNearest));
   }
-  for (; d < dim; ++d) destination[d * kKvPageTokens] = half(source[d]);
-}
-
-void convert_row(const float* source, int64_t dim, uint16_t* destination) {
-  int64_t d = 0;
-  for (; d + 8 <= dim; d += 8) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(destination + d), _mm256_cvtps_ph(_mm256_loadu_ps(source + d), kRound));
+  // In integers: the instruction for bfloat16 takes subnormal numbers for 0.
+  static void store_brain(uint16_t* target, Float a) {
+    const Int bits = _mm512_castps_si512(a);
+    const Int high = _mm512_srli_epi32(bits, 16);
+    const Int odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+    const Int sum = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    const Int quiet = _mm512_or_si512(high, _mm512_set1_epi32(0x40));
+    const Int rounded =
+        _mm512_mask_mov_epi32(_mm512_srli_epi32(sum, 16), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), quiet);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm512_cvtepi32_epi16(rounded));
   }
-  for (; d < dim; ++d) destination[d] = half(source[d]);
-}
+  static uint16_t half(float value) {
+    return static_cast<uint16_t>(_mm_extract_epi16(_mm_cvtps_ph(_mm_set_ss(value), kToNearest), 0));
+  }
+};
 
 }  // namespace
 
-void write_kv_k(KvFormat format, const KvRows& rows, std::byte* destination) {
-  for (int64_t r = 0; r < rows.rows; ++r) {
-    const float* source = rows.source + r * rows.source_stride;
-    if (format == KvFormat::f16) {
-      scatter_row(source, rows.dim, reinterpret_cast<uint16_t*>(destination) + r);
-    } else {
-      float* out = reinterpret_cast<float*>(destination) + r;
-      for (int64_t d = 0; d < rows.dim; ++d) out[d * kKvPageTokens] = source[d];
-    }
-  }
+void write_kv_k(KvFormat format, const KvRows& rows, const KvTarget& target) {
+  KvWriter<Lanes>::write_k(format, rows, target);
 }
 
-void write_kv_v(KvFormat format, const KvRows& rows, std::byte* destination) {
-  for (int64_t r = 0; r < rows.rows; ++r) {
-    const float* source = rows.source + r * rows.source_stride;
-    if (format == KvFormat::f16) {
-      convert_row(source, rows.dim, reinterpret_cast<uint16_t*>(destination) + r * rows.dim);
-    } else {
-      __builtin_memcpy(reinterpret_cast<float*>(destination) + r * rows.dim, source,
-                       static_cast<size_t>(rows.dim) * sizeof(float));
-    }
-  }
+void write_kv_v(KvFormat format, const KvRows& rows, const KvTarget& target) {
+  KvWriter<Lanes>::write_v(format, rows, target);
 }
 
 }  // namespace minfer::cpu::avx512

@@ -1,10 +1,11 @@
 // The attention kernels of every vector instruction set, written over V: its register type Simd (vector_math.hpp of the
 // set) and what kernels/<isa>/attention.cpp adds: kTileRows (vectors a register tile), kTileRegs (registers a tile
-// row), loads of f16, select_range, greatest, first_lane. Everything is a template over V, so that no inline code
-// compiled for one instruction set is linked into another. Order of accumulation, which no tile shape changes: a score
-// adds q[d] * k[d] over ascending d by fused multiply-adds; a value adds p * v over ascending tokens; the sum of p adds
-// lanes of ascending tokens, then the lanes by V::sum. Blocks of kTileRows vectors share each load of K or V. Shapes
-// and memory: launch/attention_kernels.hpp.
+// row), loads of f16, bf16 and int8, select_range, greatest, first_lane. Everything is a template over V, so that no
+// inline code compiled for one instruction set is linked into another. Order of accumulation, which no tile shape
+// changes: a score adds q[d] * k[d] over ascending d by fused multiply-adds (q8_0: within each block of 32, whose sum
+// times its scale is then added to those before); a value adds p * v over ascending tokens; the sum of p adds lanes of
+// ascending tokens, then the lanes by V::sum. Blocks of kTileRows vectors share each load of K or V. Shapes and memory:
+// launch/attention_kernels.hpp.
 #pragma once
 
 #include <cstddef>
@@ -42,10 +43,40 @@ struct AttentionTile {
     return {job.window > 0 ? most(0, position - job.window + 1) : 0, position + 1};
   }
 
-  static Reg load_as(const float* source) { return V::load(source); }
-  static Reg load_as(const uint16_t* source) { return V::load_f16(source); }
-  static Reg load_as(const float* source, int64_t count) { return V::load_first(source, count); }
-  static Reg load_as(const uint16_t* source, int64_t count) { return V::load_f16_first(source, count); }
+  // Elements of the formats as they lie in memory; Quant's blocks of 32 dimensions have f16 scales apart.
+  using Full = float;
+  struct Half {
+    uint16_t bits;
+  };
+  struct Brain {
+    uint16_t bits;
+  };
+  struct Quant {
+    int8_t value;
+  };
+  static constexpr int64_t kBlock = kKvBlockElements;
+  template <class T>
+  static constexpr bool kScaled = sizeof(T) == 1;
+
+  static Reg load_as(const Full* source) { return V::load(source); }
+  static Reg load_as(const Half* source) { return V::load_f16(&source->bits); }
+  static Reg load_as(const Brain* source) { return V::load_bf16(&source->bits); }
+  static Reg load_as(const Quant* source) { return V::load_i8(&source->value); }
+  static Reg load_as(const Full* source, int64_t count) { return V::load_first(source, count); }
+  static Reg load_as(const Half* source, int64_t count) { return V::load_f16_first(&source->bits, count); }
+  static Reg load_as(const Brain* source, int64_t count) { return V::load_bf16_first(&source->bits, count); }
+  static Reg load_as(const Quant* source, int64_t) { return V::load_i8(&source->value); }  // never partly filled
+
+  // Where a page's elements begin, and the scales that go with them (Quant only).
+  template <class T>
+  struct Place {
+    const T* at;
+    const uint16_t* scales;
+  };
+  template <class T>
+  static Place<T> place(const std::byte* page, int64_t scales) {
+    return {reinterpret_cast<const T*>(page), reinterpret_cast<const uint16_t*>(page + scales)};
+  }
 
   // Asks for what N registers of the next page occupy (second-level cache: the first is too small to hold it until
   // then).
@@ -58,16 +89,10 @@ struct AttentionTile {
 
   // ---- scores -----------------------------------------------------------------------------------------------------
 
-  // query: [head_dim_k][M]; k: dimension 0 of the first of N registers of tokens; scores: rows kChunk apart.
+  // Adds `dims` dimensions; query: [dims][M]; k: the first dimension of the first of N registers of tokens.
   template <int M, int N, class K>
-  static void score_tile(const float* query, const K* k, const K* ahead, int64_t head_dim_k, float* scores) {
-    Reg sums[M][N];
-#pragma GCC unroll 8
-    for (int m = 0; m < M; ++m) {
-#pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) sums[m][n] = V::set1(0.0F);
-    }
-    for (int64_t d = 0; d < head_dim_k; ++d) {
+  static void score_dims(const float* query, const K* k, const K* ahead, int64_t dims, Reg (&sums)[M][N]) {
+    for (int64_t d = 0; d < dims; ++d) {
       prefetch<N>(ahead + d * kKvPageTokens);
       Reg tokens[N];
 #pragma GCC unroll 8
@@ -81,28 +106,73 @@ struct AttentionTile {
         for (int n = 0; n < N; ++n) sums[m][n] = V::fma(q, tokens[n], sums[m][n]);
       }
     }
+  }
+
+  template <int M, int N>
+  static void clear(Reg (&sums)[M][N]) {
 #pragma GCC unroll 8
     for (int m = 0; m < M; ++m) {
 #pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) V::store(scores + m * kChunk + n * kLanes, sums[m][n]);
+      for (int n = 0; n < N; ++n) sums[m][n] = V::set1(0.0F);
     }
+  }
+
+  // query: [head_dim_k][M]; k: dimension 0 of the first of N registers of tokens; scores: rows kChunk apart.
+  template <int M, int N, class K>
+  static void score_tile(const float* query, Place<K> k, Place<K> ahead, int64_t head_dim_k, float* scores) {
+    Reg sums[M][N];
+    if constexpr (kScaled<K>) {
+      for (int64_t d = 0; d < head_dim_k; d += kBlock) {
+        clear(sums);
+        score_dims(query + d * M, k.at + d * kKvPageTokens, ahead.at + d * kKvPageTokens, kBlock, sums);
+        const int64_t block = d / kBlock * kKvPageTokens;
+        prefetch<N>(ahead.scales + block);
+        Reg scale[N];
+#pragma GCC unroll 8
+        for (int n = 0; n < N; ++n) scale[n] = V::load_f16(k.scales + block + n * kLanes);
+#pragma GCC unroll 8
+        for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 8
+          for (int n = 0; n < N; ++n) {
+            float* score = scores + m * kChunk + n * kLanes;
+            V::store(score, d == 0 ? V::mul(sums[m][n], scale[n]) : V::fma(sums[m][n], scale[n], V::load(score)));
+          }
+        }
+      }
+    } else {
+      clear(sums);
+      score_dims(query, k.at, ahead.at, head_dim_k, sums);
+#pragma GCC unroll 8
+      for (int m = 0; m < M; ++m) {
+#pragma GCC unroll 8
+        for (int n = 0; n < N; ++n) V::store(scores + m * kChunk + n * kLanes, sums[m][n]);
+      }
+    }
+  }
+
+  // Keys from a token of the page on.
+  template <class K>
+  static Place<K> from(Place<K> k, int64_t token) {
+    return {k.at + token, k.scales + token};
   }
 
   // Tokens [first, last) of one page, multiples of kScoreStep; scores: the row's entry of the page's first token.
   template <int M, class K>
-  static void score_tokens(const AttentionJob& job, const float* query, const K* k, const K* ahead, int64_t first,
+  static void score_tokens(const AttentionJob& job, const float* query, Place<K> k, Place<K> ahead, int64_t first,
                            int64_t last, float* scores) {
     constexpr int kRegs = V::template score_regs<M>();
     constexpr int kStepRegs = static_cast<int>(kScoreStep / kLanes);
     int64_t t = first;
     for (; t + kRegs * kLanes <= last; t += kRegs * kLanes) {
-      score_tile<M, kRegs>(query, k + t, ahead + t, job.head_dim_k, scores + t);
+      score_tile<M, kRegs>(query, from(k, t), from(ahead, t), job.head_dim_k, scores + t);
     }
-    for (; t < last; t += kScoreStep) score_tile<M, kStepRegs>(query, k + t, ahead + t, job.head_dim_k, scores + t);
+    for (; t < last; t += kScoreStep) {
+      score_tile<M, kStepRegs>(query, from(k, t), from(ahead, t), job.head_dim_k, scores + t);
+    }
   }
 
   template <class K>
-  static void score_block(const AttentionJob& job, int64_t vectors, const float* query, const K* k, const K* ahead,
+  static void score_block(const AttentionJob& job, int64_t vectors, const float* query, Place<K> k, Place<K> ahead,
                           int64_t first, int64_t last, float* scores) {
     switch (vectors) {
       case 1:
@@ -157,10 +227,21 @@ struct AttentionTile {
 
   // ---- weighted sum of values ---------------------------------------------------------------------------------------
 
+  // Quants times their scales: exact, an 8-bit integer by an 11-bit mantissa.
+  template <int N>
+  static void scale_row(const uint16_t* scales, Reg (&row)[N]) {
+    Reg scale = V::set1_f16(scales[0]);
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      if (n > 0 && n * kLanes % kBlock == 0) scale = V::set1_f16(scales[n * kLanes / kBlock]);
+      row[n] = V::mul(row[n], scale);
+    }
+  }
+
   // Adds `tokens` rows of v, weighted, to the N registers of M vectors; weights: rows kChunk apart; the last register
-  // holds `tail` lanes where Tail.
+  // holds `tail` lanes where Tail. N registers of Quant lie in whole blocks or in one.
   template <int M, int N, bool Tail, class T>
-  static void value_tile(const float* weights, const T* v, const T* ahead, int64_t v_stride, int64_t tokens,
+  static void value_tile(const float* weights, Place<T> v, Place<T> ahead, int64_t v_stride, int64_t tokens,
                          float* values, int64_t value_stride, int64_t tail) {
     Reg sums[M][N];
 #pragma GCC unroll 8
@@ -169,13 +250,14 @@ struct AttentionTile {
       for (int n = 0; n < N; ++n) sums[m][n] = V::load(values + m * value_stride + n * kLanes);
     }
     for (int64_t t = 0; t < tokens; ++t) {
-      prefetch<N>(ahead + t * v_stride);
+      prefetch<N>(ahead.at + t * v_stride);
       Reg row[N];
+      const T* from = v.at + t * v_stride;
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) {
-        row[n] =
-            Tail && n == N - 1 ? load_as(v + t * v_stride + n * kLanes, tail) : load_as(v + t * v_stride + n * kLanes);
+        row[n] = Tail && n == N - 1 ? load_as(from + n * kLanes, tail) : load_as(from + n * kLanes);
       }
+      if constexpr (kScaled<T>) scale_row(v.scales + t * (v_stride / kBlock), row);
 #pragma GCC unroll 8
       for (int m = 0; m < M; ++m) {
         const Reg p = V::set1(weights[m * kChunk + t]);
@@ -190,23 +272,34 @@ struct AttentionTile {
     }
   }
 
+  // Values from a dimension of their rows on.
+  template <class T>
+  static Place<T> column(Place<T> v, int64_t dim) {
+    return {v.at + dim, v.scales + dim / kBlock};
+  }
+  // Values from a token of the page on.
+  template <class T>
+  static Place<T> row(Place<T> v, int64_t token, int64_t dim) {
+    return {v.at + token * dim, v.scales + token * (dim / kBlock)};
+  }
+
   template <int M, class T>
-  static void value_rows(const AttentionJob& job, const float* weights, const T* v, const T* ahead, int64_t tokens,
+  static void value_rows(const AttentionJob& job, const float* weights, Place<T> v, Place<T> ahead, int64_t tokens,
                          float* values) {
     constexpr int kRegs = V::template value_regs<M>();
     const int64_t dim = job.head_dim_v;
+    const auto tile = [&]<int N, bool Tail>(int64_t d) {
+      value_tile<M, N, Tail>(weights, column(v, d), column(ahead, d), dim, tokens, values + d, job.value_stride,
+                             dim - d);
+    };
     int64_t d = 0;
-    for (; d + kRegs * kLanes <= dim; d += kRegs * kLanes) {
-      value_tile<M, kRegs, false>(weights, v + d, ahead + d, dim, tokens, values + d, job.value_stride, 0);
-    }
-    for (; d + kLanes <= dim; d += kLanes) {
-      value_tile<M, 1, false>(weights, v + d, ahead + d, dim, tokens, values + d, job.value_stride, 0);
-    }
-    if (d < dim) value_tile<M, 1, true>(weights, v + d, ahead + d, dim, tokens, values + d, job.value_stride, dim - d);
+    for (; d + kRegs * kLanes <= dim; d += kRegs * kLanes) tile.template operator()<kRegs, false>(d);
+    for (; d + kLanes <= dim; d += kLanes) tile.template operator()<1, false>(d);
+    if (d < dim) tile.template operator()<1, true>(d);
   }
 
   template <class T>
-  static void value_block(const AttentionJob& job, int64_t vectors, const float* weights, const T* v, const T* ahead,
+  static void value_block(const AttentionJob& job, int64_t vectors, const float* weights, Place<T> v, Place<T> ahead,
                           int64_t tokens, float* values) {
     switch (vectors) {
       case 1:
@@ -233,14 +326,14 @@ struct AttentionTile {
   // the page's first row, `page` its positions, `origin` the chunk's first position.
   template <class T>
   static void value_page(const AttentionJob& job, int64_t block, int64_t vectors, Range page, int64_t origin,
-                         const T* v, const T* ahead, const float* weights, float* values) {
+                         Place<T> v, Place<T> ahead, const float* weights, float* values) {
     Range common = page;
     for (int64_t i = 0; i < vectors; ++i) common = meet(common, visible(job, block + i));
     const auto add = [&](int64_t vector, int64_t count, Range tokens) {
       if (tokens.empty()) return;
       value_block(job, count, weights + vector * kChunk + (tokens.begin - origin),
-                  v + (tokens.begin - page.begin) * job.head_dim_v,
-                  ahead + (tokens.begin - page.begin) * job.head_dim_v, tokens.end - tokens.begin,
+                  row(v, tokens.begin - page.begin, job.head_dim_v),
+                  row(ahead, tokens.begin - page.begin, job.head_dim_v), tokens.end - tokens.begin,
                   values + vector * job.value_stride);
     };
     if (common.empty()) {
@@ -277,9 +370,9 @@ struct AttentionTile {
                           const std::byte* after) {
     const int64_t count = job.rows * job.group;
     for (int64_t at = seen.begin / kKvPageTokens * kKvPageTokens; at < seen.end; at += kKvPageTokens) {
-      const K* k = reinterpret_cast<const K*>(k_page(job, at));
+      const Place<K> k = place<K>(k_page(job, at), job.k_scales);
       const int64_t next = at + kKvPageTokens;
-      const K* ahead = reinterpret_cast<const K*>(next < seen.end ? k_page(job, next) : after);
+      Place<K> ahead = place<K>(next < seen.end ? k_page(job, next) : after, job.k_scales);
       for (int64_t block = 0; block < count; block += block_rows(count - block)) {
         const int64_t vectors = block_rows(count - block);
         const Range part = block_range(job, block, vectors, {at, next});
@@ -298,9 +391,9 @@ struct AttentionTile {
                           const std::byte* after, float* values) {
     const int64_t count = job.rows * job.group;
     for (int64_t at = seen.begin / kKvPageTokens * kKvPageTokens; at < seen.end; at += kKvPageTokens) {
-      const T* v = reinterpret_cast<const T*>(v_page(job, at));
+      const Place<T> v = place<T>(v_page(job, at), job.v_scales);
       const int64_t next = at + kKvPageTokens;
-      const T* ahead = reinterpret_cast<const T*>(next < seen.end ? v_page(job, next) : after);
+      Place<T> ahead = place<T>(next < seen.end ? v_page(job, next) : after, job.v_scales);
       for (int64_t block = 0; block < count; block += block_rows(count - block)) {
         const int64_t vectors = block_rows(count - block);
         if (block_range(job, block, vectors, {at, next}).empty()) continue;
@@ -311,6 +404,20 @@ struct AttentionTile {
     }
   }
 
+  template <class Body>
+  static void with_elements(KvFormat format, Body body) {
+    switch (format) {
+      case KvFormat::f32:
+        return body.template operator()<Full>();
+      case KvFormat::f16:
+        return body.template operator()<Half>();
+      case KvFormat::bf16:
+        return body.template operator()<Brain>();
+      case KvFormat::q8_0:
+        return body.template operator()<Quant>();
+    }
+  }
+
   static void chunk(const AttentionJob& job, const AttentionWork& work, int64_t index, const std::byte* after,
                     const AttentionPartial& out) {
     const Range all = {index * kChunk, (index + 1) * kChunk};
@@ -318,11 +425,7 @@ struct AttentionTile {
     const Range seen = block_range(job, 0, count, all);
     const std::byte* values = v_page(job, seen.begin);
     if (after == nullptr) after = values;
-    if (job.k_format == KvFormat::f32) {
-      score_chunk<float>(job, work, seen, all.begin, values);
-    } else {
-      score_chunk<uint16_t>(job, work, seen, all.begin, values);
-    }
+    with_elements(job.k_format, [&]<class K>() { score_chunk<K>(job, work, seen, all.begin, values); });
     for (int64_t i = 0; i < count; ++i) {
       out.sum[i] = 0.0F;
       out.maximum[i] = -__builtin_inff();
@@ -333,11 +436,7 @@ struct AttentionTile {
       }
     }
     for (int64_t i = 0; i < count * job.value_stride; i += kLanes) V::store(out.values + i, V::set1(0.0F));
-    if (job.v_format == KvFormat::f32) {
-      value_chunk<float>(job, work, seen, all.begin, after, out.values);
-    } else {
-      value_chunk<uint16_t>(job, work, seen, all.begin, after, out.values);
-    }
+    with_elements(job.v_format, [&]<class T>() { value_chunk<T>(job, work, seen, all.begin, after, out.values); });
   }
 
   // ---- packing, merging, finishing ----------------------------------------------------------------------------------
