@@ -32,7 +32,7 @@ struct PartPlan {
 };
 
 struct PlacementPlan {
-  std::vector<PartPlan> parts;       // in order of execution
+  std::vector<PartPlan> parts;      // in order of execution
   std::vector<std::string> unused;  // for people: why a device that was offered got no layers
 };
 

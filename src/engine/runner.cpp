@@ -131,9 +131,9 @@ std::span<const Runner::Stage> Runner::stages(const graph::StepShape& shape) {
     graph::MemoryPlan plan = graph::plan_memory(graphs[p].graph, bytes);
     imports_.reserve(graphs[p].imports.size());
     Loaded& loaded = loaded_[p];
-    made.push_back({device.compile(std::move(graphs[p].graph), std::move(plan), *loaded.weights, *loaded.kv,
-                                   *loaded.workspace),
-                    std::move(graphs[p].imports)});
+    made.push_back(
+        {device.compile(std::move(graphs[p].graph), std::move(plan), *loaded.weights, *loaded.kv, *loaded.workspace),
+         std::move(graphs[p].imports)});
   }
   stages = std::move(made);
   return stages;

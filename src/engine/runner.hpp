@@ -1,7 +1,8 @@
 // A model on its devices, ready to run steps: weights, KV pages and workspaces, and the executables of the step shapes
-// met so far. Which layers go where and what they take is planned from the header and checked against the devices before
-// anything is loaded (placement_plan.hpp). Parts run in the order of the layers; rows of the hidden state are copied from
-// one to the next. One thread, the engine's, makes all calls. The Model and the Backends outlive the runner.
+// met so far. Which layers go where and what they take is planned from the header and checked against the devices
+// before anything is loaded (placement_plan.hpp). Parts run in the order of the layers; rows of the hidden state are
+// copied from one to the next. One thread, the engine's, makes all calls. The Model and the Backends outlive the
+// runner.
 #pragma once
 
 #include <cstdint>
@@ -90,7 +91,7 @@ class Runner {
   RunnerOptions options_;
   graph::KvSpec kv_spec_;
   PlacementPlan placement_;
-  std::vector<Loaded> loaded_;  // by part
+  std::vector<Loaded> loaded_;                // by part
   std::unique_ptr<graph::KvStore> split_kv_;  // over the parts' stores, where there are several
   std::unique_ptr<KvCache> cache_;
   std::map<graph::StepShape, std::vector<Stage>> stages_;

@@ -6,8 +6,8 @@
 // Threads: one engine thread owns a device and makes all calls but name() and memory(), which any thread may make.
 // Life: WeightSet, KvStore, Workspace and Executable are used only while their Backend lives.
 //
-// A model may be cut into parts for several devices (split.hpp). Weight ids, layers and KV groups keep the whole model's
-// numbering on each of them; a device just has fewer.
+// A model may be cut into parts for several devices (split.hpp). Weight ids, layers and KV groups keep the whole
+// model's numbering on each of them; a device just has fewer.
 #pragma once
 
 #include <array>
@@ -177,9 +177,9 @@ class Workspace {
 class Executable {
  public:
   virtual ~Executable() = default;
-  // Runs a step that fits the shape it was compiled for; imports[i] are the rows of the graph's imports[i] in this step.
-  // Returns logits, f32 [outputs][vocabulary], none from a part without; they and the exports are valid until the next
-  // run in the same workspace. Errors: device.
+  // Runs a step that fits the shape it was compiled for; imports[i] are the rows of the graph's imports[i] in this
+  // step. Returns logits, f32 [outputs][vocabulary], none from a part without; they and the exports are valid until the
+  // next run in the same workspace. Errors: device.
   virtual std::span<const float> run(const StepData& step, std::span<const std::span<const float>> imports) = 0;
   // The rows of the graph's exports[index] in the last run.
   virtual std::span<const float> exported(size_t index) const = 0;

@@ -102,7 +102,7 @@ class Splitter {
   std::span<const WeightShape> weights_;
   std::span<const int32_t> part_of_node_;
   Uses uses_;
-  std::vector<std::vector<bool>> in_part_;    // by part and node
+  std::vector<std::vector<bool>> in_part_;     // by part and node
   std::vector<std::vector<ValueId>> imports_;  // by part
 };
 

@@ -1,7 +1,7 @@
 // Cutting a model's graph into parts that run one after the other on different devices. A part is a graph of its own:
-// what it reads of earlier parts it imports, what later ones read it exports, as f32 rows that the engine copies between
-// the devices. A node that costs less than the copy of its result (no weights, reads only the step's inputs: the angles
-// of RoPE) is made in every part that reads it. Passes run on each part, with its device's traits. Pure.
+// what it reads of earlier parts it imports, what later ones read it exports, as f32 rows that the engine copies
+// between the devices. A node that costs less than the copy of its result (no weights, reads only the step's inputs:
+// the angles of RoPE) is made in every part that reads it. Passes run on each part, with its device's traits. Pure.
 #pragma once
 
 #include <cstdint>

@@ -14,11 +14,7 @@ CpuWorkspace::CpuWorkspace(int64_t activation_bytes, int64_t scratch_bytes)
 
 CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool,
                              const CpuWeights& weights, CpuKvStore& kv, CpuWorkspace& workspace)
-    : graph_(std::move(graph)),
-      plan_(std::move(plan)),
-      pool_(pool),
-      state_{},
-      groups_(kv.spec().groups.size()) {
+    : graph_(std::move(graph)), plan_(std::move(plan)), pool_(pool), state_{}, groups_(kv.spec().groups.size()) {
   for (const graph::Node& node : graph_.nodes) {
     const OpRow* row = find_op(node.op);
     check(row != nullptr, "the CPU was given a node that it does not run");
@@ -92,7 +88,8 @@ void CpuExecutable::bind_imports(std::span<const std::span<const float>> imports
   check(imports.size() == graph_.imports.size(), "a step with another number of imports than its graph");
   for (size_t i = 0; i < imports.size(); ++i) {
     const graph::ValueId id = graph_.imports[i];
-    check(imports[i].size() == static_cast<size_t>(state_.rows(id) * state_.type(id).width), "an import of another size");
+    check(imports[i].size() == static_cast<size_t>(state_.rows(id) * state_.type(id).width),
+          "an import of another size");
     std::copy(imports[i].begin(), imports[i].end(), state_.f32(id));
   }
 }
