@@ -78,7 +78,7 @@ Runner::Runner(const model::Model& model, std::span<graph::Backend* const> devic
   kv_spec_ = engine::kv_spec(model, options);
   check_budgets(placement_, devices_);
   load(progress);
-  // The largest first: what may fail for want of memory does so now.
+  // The largest first: its memory plan bounds those of all others.
   stages(largest_shape(options));
 }
 
@@ -128,9 +128,10 @@ std::span<const Runner::Stage> Runner::stages(const graph::StepShape& shape) {
   for (size_t p = 0; p < graphs.size(); ++p) {
     graph::Backend& device = *devices_[placement_.parts[p].device];
     const auto bytes = [&](const graph::ValueType& type, int64_t rows) { return device.value_bytes(type, rows); };
-    graph::MemoryPlan plan = graph::plan_memory(graphs[p].graph, bytes);
-    imports_.reserve(graphs[p].imports.size());
     Loaded& loaded = loaded_[p];
+    if (loaded.largest_plan.offsets.empty()) loaded.largest_plan = graph::plan_memory(graphs[p].graph, bytes);
+    graph::MemoryPlan plan = graph::plan_memory_within(graphs[p].graph, bytes, loaded.largest_plan);
+    imports_.reserve(graphs[p].imports.size());
     made.push_back(
         {device.compile(std::move(graphs[p].graph), std::move(plan), *loaded.weights, *loaded.kv, *loaded.workspace),
          std::move(graphs[p].imports)});

@@ -76,6 +76,7 @@ class Runner {
     std::unique_ptr<graph::WeightSet> weights;
     std::unique_ptr<graph::KvStore> kv;
     std::unique_ptr<graph::Workspace> workspace;
+    graph::MemoryPlan largest_plan;  // of the largest step
   };
   // A part's executable for one shape.
   struct Stage {

@@ -100,4 +100,11 @@ MemoryPlan plan_memory(const Graph& graph, const ValueBytesFn& value_bytes) {
   return plan;
 }
 
+MemoryPlan plan_memory_within(const Graph& graph, const ValueBytesFn& value_bytes, const MemoryPlan& largest) {
+  MemoryPlan plan = plan_memory(graph, value_bytes);
+  if (plan.arena_bytes <= largest.arena_bytes) return plan;
+  check(plan.offsets.size() == largest.offsets.size(), "a plan of another graph");
+  return largest;
+}
+
 }  // namespace minfer::graph
