@@ -100,12 +100,19 @@ std::string graph_extension(const ModelOptions& options) {
   return std::filesystem::path(options.dump_graph).extension().string();
 }
 
-void dump_graph(const LoadedModel& loaded, const ModelOptions& options) {
-  const graph::Graph graph =
-      engine::device_graph(loaded.model, loaded.registry.preferred(), {1, 1}, !options.no_fusion);
+// One file; with several devices one a part, "graph.dot" for the first and "graph.1.dot" for the next.
+void dump_graph(const LoadedModel& loaded, const ModelOptions& options, const engine::RunnerOptions& runner) {
+  const std::vector<graph::Backend*> devices = loaded.registry.available();
+  const auto plan = engine::plan_placement(loaded.model, devices, runner);
+  const auto parts = engine::part_graphs(loaded.model, devices, plan.parts, {1, 1}, runner.fuse);
   const auto shapes = loaded.model.weight_shapes();
-  const bool dot = graph_extension(options) == ".dot";
-  write_file(options.dump_graph, dot ? graph::to_dot(graph, shapes) : graph::to_json(graph, shapes));
+  const std::string extension = graph_extension(options);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    std::filesystem::path path = options.dump_graph;
+    if (p > 0) path.replace_extension(fmt::format(".{}{}", p, extension));
+    const graph::Graph& graph = parts[p].graph;
+    write_file(path.string(), extension == ".dot" ? graph::to_dot(graph, shapes) : graph::to_json(graph, shapes));
+  }
 }
 
 void check_options(const ModelOptions& options) {
@@ -140,11 +147,11 @@ int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, i
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
   const engine::RunnerOptions runner = runner_options(options, context);
   const int64_t trained = loaded.model.config().context_length;
-  graph::Backend& device = loaded.registry.preferred();
-  if (options.explain) print_explanation(loaded.registry, loaded.model, device, runner);
-  if (!options.dump_graph.empty()) dump_graph(loaded, options);
+  const std::vector<graph::Backend*> devices = loaded.registry.available();
+  if (options.explain) print_explanation(loaded.registry, loaded.model, runner);
+  if (!options.dump_graph.empty()) dump_graph(loaded, options, runner);
   ProgressLine progress("loading");
-  loaded.runner = std::make_unique<engine::Runner>(loaded.model, device, runner, [&](int64_t done, int64_t total) {
+  loaded.runner = std::make_unique<engine::Runner>(loaded.model, devices, runner, [&](int64_t done, int64_t total) {
     progress.update(done, total);
     if (interrupted()) fail(ErrorCode::cancelled, "cancelled while loading");
   });

@@ -125,7 +125,8 @@ int64_t Batcher::promised_pages(size_t group) const {
   for (const auto& stream : running_) {
     const Sequence& sequence = stream->sequence();
     const int64_t known = sequence.length() + static_cast<int64_t>(stream->pending().size());
-    const int64_t held = static_cast<int64_t>(sequence.pages(group).size()) - sequence.first_token(group) / graph::kPageTokens;
+    const int64_t held =
+        static_cast<int64_t>(sequence.pages(group).size()) - sequence.first_token(group) / graph::kPageTokens;
     pages += std::max<int64_t>(0, pages_for(group, known) - held);
   }
   return pages;

@@ -150,10 +150,12 @@ TEST(Rules, RefuseWhatDoesNotFit) {
 TEST(Bucket, CountsRoundUpToSharedShapes) {
   EXPECT_EQ(bucket_shape(1, 1, 512), (StepShape{1, 1}));
   EXPECT_EQ(bucket_shape(3, 0, 512), (StepShape{3, 1}));
-  EXPECT_EQ(bucket_shape(5, 2, 512), (StepShape{6, 6}));
+  EXPECT_EQ(bucket_shape(5, 2, 512), (StepShape{6, 2}));
+  EXPECT_EQ(bucket_shape(5, 5, 512), (StepShape{6, 6}));
   EXPECT_EQ(bucket_shape(7, 7, 512), (StepShape{8, 8}));
   EXPECT_EQ(bucket_shape(13, 9, 512), (StepShape{16, 16}));
   EXPECT_EQ(bucket_shape(100, 1, 512), (StepShape{128, 1}));
+  EXPECT_EQ(bucket_shape(100, 33, 512), (StepShape{128, 64}));
   EXPECT_EQ(bucket_shape(129, 64, 512), (StepShape{192, 64}));
   EXPECT_EQ(bucket_shape(500, 1, 500), (StepShape{500, 1}));
   EXPECT_THROW(bucket_shape(513, 1, 512), Error);
@@ -166,6 +168,7 @@ TEST(Export, JsonAndDotNameNodesAndWeights) {
   const std::string json = to_json(graph, shapes);
   EXPECT_NE(json.find("\"op\": \"attention\""), std::string::npos);
   EXPECT_NE(json.find("\"gate\""), std::string::npos);
+  EXPECT_NE(json.find("\"exports\": []"), std::string::npos);
   const std::string dot = to_dot(graph, shapes);
   EXPECT_EQ(dot.rfind("digraph", 0), 0U);
   EXPECT_NE(dot.find("q_norm"), std::string::npos);

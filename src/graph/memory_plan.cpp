@@ -34,9 +34,10 @@ std::vector<Range> live_ranges(const Graph& graph, const ValueBytesFn& value_byt
     }
     for (const ValueId input : node.inputs) ranges[static_cast<size_t>(input)].last = n;
   }
-  // Inputs are filled before the first node, the result is read after the last.
+  // Inputs and imports are filled before the first node, results are read after the last.
   for (const ValueId input : graph.inputs) ranges[static_cast<size_t>(input)].last = end;
-  ranges[static_cast<size_t>(graph.logits)].last = end;
+  for (const ValueId value : graph.exports) ranges[static_cast<size_t>(value)].last = end;
+  if (graph.logits != kNoValue) ranges[static_cast<size_t>(graph.logits)].last = end;
   return ranges;
 }
 
@@ -97,6 +98,13 @@ MemoryPlan plan_memory(const Graph& graph, const ValueBytesFn& value_bytes) {
   }
   for (size_t v = 0; v < ranges.size(); ++v) plan.offsets[v] = plan.offsets[static_cast<size_t>(root[v])];
   return plan;
+}
+
+MemoryPlan plan_memory_within(const Graph& graph, const ValueBytesFn& value_bytes, const MemoryPlan& largest) {
+  MemoryPlan plan = plan_memory(graph, value_bytes);
+  if (plan.arena_bytes <= largest.arena_bytes) return plan;
+  check(plan.offsets.size() == largest.offsets.size(), "a plan of another graph");
+  return largest;
 }
 
 }  // namespace minfer::graph

@@ -23,6 +23,11 @@ struct MemoryPlan {
 
 MemoryPlan plan_memory(const Graph& graph, const ValueBytesFn& value_bytes);
 
+// For a step shape of which `largest` is the plan of a larger one: takes no more bytes than that. First fit is a
+// heuristic, so that a smaller step may come out larger; then the larger one's offsets serve it. Errors: internal where
+// the two graphs have other values.
+MemoryPlan plan_memory_within(const Graph& graph, const ValueBytesFn& value_bytes, const MemoryPlan& largest);
+
 // What a loaded model takes on a device, by purpose.
 struct MemoryUse {
   int64_t weights_bytes = 0;

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "model/rope.hpp"
 
 namespace minfer::model {
@@ -13,6 +15,13 @@ using graph::WeightRole;
 
 std::string block_name(int64_t layer, std::string_view part) {
   return fmt::format("blk.{}.{}", layer, part);
+}
+
+int32_t block_layer(std::string_view name) {
+  constexpr std::string_view kPrefix = "blk.";
+  int32_t layer = graph::kNoLayer;
+  if (name.starts_with(kPrefix)) std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), layer);
+  return layer;
 }
 
 std::vector<WeightRow> model_weights(const Config& config) {

@@ -15,6 +15,8 @@ namespace minfer::model {
 
 // "blk.<layer>.<part>"
 std::string block_name(int64_t layer, std::string_view part);
+// The layer in such a name; graph::kNoLayer for any other.
+int32_t block_layer(std::string_view name);
 
 // Embedding table, output norm, output matrix (optional: tied to the table).
 std::vector<WeightRow> model_weights(const Config& config);

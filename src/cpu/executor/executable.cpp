@@ -8,16 +8,13 @@
 
 namespace minfer::cpu {
 
+CpuWorkspace::CpuWorkspace(int64_t activation_bytes, int64_t scratch_bytes)
+    : arena_(static_cast<size_t>(activation_bytes), "activations"),
+      scratch_(static_cast<size_t>(scratch_bytes), "attention scratch") {}
+
 CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool,
-                             const CpuWeights& weights, CpuKvStore& kv, const HugeBuffer& arena,
-                             const HugeBuffer& scratch)
-    : graph_(std::move(graph)),
-      plan_(std::move(plan)),
-      pool_(pool),
-      arena_(arena),
-      scratch_(scratch),
-      state_{},
-      groups_(kv.spec().groups.size()) {
+                             const CpuWeights& weights, CpuKvStore& kv, CpuWorkspace& workspace)
+    : graph_(std::move(graph)), plan_(std::move(plan)), pool_(pool), state_{}, groups_(kv.spec().groups.size()) {
   for (const graph::Node& node : graph_.nodes) {
     const OpRow* row = find_op(node.op);
     check(row != nullptr, "the CPU was given a node that it does not run");
@@ -28,7 +25,12 @@ CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa
   state_.weights = &weights;
   state_.kv = &kv;
   state_.offsets = plan_.offsets.data();
+  state_.arena = workspace.arena().data();
+  state_.scratch = workspace.scratch();
   state_.attention_capacity = attention_capacity(graph_, kv.spec(), pool.threads());
+  check(plan_.arena_bytes <= static_cast<int64_t>(workspace.arena().size()), "a graph larger than its workspace");
+  check(graph_scratch_bytes(graph_, kv.spec(), pool.threads()) <= static_cast<int64_t>(state_.scratch.size()),
+        "a graph that needs more scratch than its workspace has");
   const size_t tokens = static_cast<size_t>(graph_.shape.tokens);
   row_sequence_.reserve(tokens);
   row_position_.reserve(tokens);
@@ -70,8 +72,6 @@ void CpuExecutable::bind(const graph::StepData& step) {
   for (const graph::SequenceStep& sequence : step.sequences) bind_sequence(sequence, index++);
   check(static_cast<int64_t>(row_position_.size()) == state_.tokens, "sequences do not cover the step's rows");
 
-  state_.arena = arena_.data();
-  state_.scratch = {scratch_.data(), scratch_.size_bytes()};
   state_.row_sequence = row_sequence_.data();
   state_.row_position = row_position_.data();
   for (size_t group = 0; group < groups_; ++group) {
@@ -84,8 +84,25 @@ void CpuExecutable::bind(const graph::StepData& step) {
   std::copy(step.output_rows.begin(), step.output_rows.end(), input(graph::Input::output_rows));
 }
 
-std::span<const float> CpuExecutable::run(const graph::StepData& step) {
+void CpuExecutable::bind_imports(std::span<const std::span<const float>> imports) {
+  check(imports.size() == graph_.imports.size(), "a step with another number of imports than its graph");
+  for (size_t i = 0; i < imports.size(); ++i) {
+    const graph::ValueId id = graph_.imports[i];
+    check(imports[i].size() == static_cast<size_t>(state_.rows(id) * state_.type(id).width),
+          "an import of another size");
+    std::copy(imports[i].begin(), imports[i].end(), state_.f32(id));
+  }
+}
+
+std::span<const float> CpuExecutable::exported(size_t index) const {
+  const graph::ValueId id = graph_.exports[index];
+  return {state_.f32(id), static_cast<size_t>(state_.rows(id) * state_.type(id).width)};
+}
+
+std::span<const float> CpuExecutable::run(const graph::StepData& step,
+                                          std::span<const std::span<const float>> imports) {
   bind(step);
+  bind_imports(imports);
   pool_.run([&](Worker& worker) {
     for (size_t i = 0; i < rows_.size(); ++i) {
       const graph::Node& node = graph_.nodes[i];
@@ -93,6 +110,7 @@ std::span<const float> CpuExecutable::run(const graph::StepData& step) {
       if (state_.rows(node.outputs[0]) > 0) rows_[i]->run(state_, node, worker);
     }
   });
+  if (graph_.logits == graph::kNoValue) return {};
   const int64_t vocabulary = state_.type(graph_.logits).width;
   return {state_.f32(graph_.logits), static_cast<size_t>(state_.outputs * vocabulary)};
 }

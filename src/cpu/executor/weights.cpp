@@ -72,6 +72,10 @@ graph::WeightLayout choose_weight_layout(Isa isa, const graph::WeightShape& shap
 
 namespace {
 
+void prefetch(const graph::WeightSource& source) {
+  if (source.role != graph::WeightRole::elsewhere && source.prefetch) source.prefetch();
+}
+
 void load_vector(const graph::WeightSource& source, std::byte* target) {
   const auto& info = tensor::dtype_info(source.dtype);
   info.dequantize(source.data.data(), source.shape.cols / info.block_elements, reinterpret_cast<float*>(target));
@@ -84,6 +88,10 @@ CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightS
   int64_t owned_bytes = 0;
   std::vector<Holding> holdings;
   for (const graph::WeightSource& source : sources) {
+    if (source.role == graph::WeightRole::elsewhere) {
+      holdings.push_back({});
+      continue;
+    }
     holdings.push_back(holding_of(isa, source.shape, source.dtype, source.role));
     const int64_t held = held_bytes(holdings.back(), source.shape, source.dtype, source.role);
     bytes_ += held;
@@ -93,8 +101,10 @@ CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightS
   std::byte* at = buffer_.data();
   int64_t done = 0;
   for (size_t i = 0; i < sources.size(); ++i) {
-    if (i + kPrefetchWeights < sources.size() && sources[i + kPrefetchWeights].prefetch) {
-      sources[i + kPrefetchWeights].prefetch();
+    if (i + kPrefetchWeights < sources.size()) prefetch(sources[i + kPrefetchWeights]);
+    if (sources[i].role == graph::WeightRole::elsewhere) {
+      matrices_.emplace_back();
+      continue;
     }
     at += load(pool, sources[i], holdings[i].layout, holdings[i].mapped, at);
     done += held_bytes(holdings[i], sources[i].shape, sources[i].dtype, sources[i].role);
