@@ -66,7 +66,8 @@ struct ScratchLayout {
     partials = std::max(row, std::min(row * capacity.rows, kPartialBytes / kFloatBytes));
     query = round_up(capacity.rows * static_cast<int64_t>(sizeof(Tile)), kLine);
     scores = query + round_up(sizes.tile_vectors * spec.kv.head_dim_k * kFloatBytes, kLine);
-    next = scores + sizes.tile_vectors * kAttentionChunkTokens * kFloatBytes;
+    scales = scores + sizes.tile_vectors * kAttentionChunkTokens * kFloatBytes;
+    next = scales + kKvPageTokens * (spec.kv.head_dim_v / kKvBlockElements) * kFloatBytes;
     total = next + sizes.partial(sizes.tile_vectors) * kFloatBytes;
     const int64_t vector_bytes = total + sizes.partial(sizes.tile_vectors) * kFloatBytes;
     const int64_t scalar_bytes = round_up(capacity.sequence_tokens * static_cast<int64_t>(sizeof(double)), kLine);
@@ -78,6 +79,7 @@ struct ScratchLayout {
   // Byte offsets in a thread's region; its tiles are at 0.
   int64_t query;
   int64_t scores;
+  int64_t scales;
   int64_t next;
   int64_t total;
   int64_t thread_bytes;
@@ -104,7 +106,8 @@ class AttentionRun {
     partials_ = reinterpret_cast<float*>(scratch);
     region_ = scratch + layout_.partials * kFloatBytes + layout_.thread_bytes * worker.index();
     tiles_ = reinterpret_cast<Tile*>(region_);
-    work_ = {reinterpret_cast<float*>(region_ + layout_.query), reinterpret_cast<float*>(region_ + layout_.scores)};
+    work_ = {reinterpret_cast<float*>(region_ + layout_.query), reinterpret_cast<float*>(region_ + layout_.scores),
+             reinterpret_cast<float*>(region_ + layout_.scales)};
   }
 
   void run_vector(const AttentionKernels& kernels) {
