@@ -76,7 +76,8 @@ class FakeStore final : public graph::KvStore {
       }
       for (int32_t i = 0; i < m.tokens; ++i) {
         Cell cell = at(static_cast<size_t>(m.group), m.from_page, m.from_token + i);
-        cell.position += m.rotate_by;
+        // Wraps: a page from a file may hold any number.
+        cell.position = static_cast<int64_t>(static_cast<uint64_t>(cell.position) + static_cast<uint64_t>(m.rotate_by));
         at(static_cast<size_t>(m.group), m.to_page, m.to_token + i) = cell;
       }
     }
