@@ -1,7 +1,7 @@
 // `minfer bench`: speed of prefill and decode, a row a test: pp256 (a prompt of 256 tokens), tg32 (32 tokens decoded
-// one by one), tg32@d2048 (the same with 2048 tokens in the cache). Each is measured -r times after one run to warm up;
-// tokens are random. The limits of the machine are measured in the same run, and each row says which fraction of them
-// it reached.
+// one by one), tg32@d2048 (the same with 2048 tokens in the cache), tg32@b8 (8 streams together, all their tokens).
+// Each is measured -r times after one run to warm up; tokens are random. The limits of the machine are measured in the
+// same run, and each row says which fraction of them it reached.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -31,6 +31,7 @@ struct Options {
   std::vector<int64_t> prompts = {256};
   std::vector<int64_t> generations = {32};
   std::vector<int64_t> depths = {0};
+  std::vector<int64_t> parallel = {1};
   int repetitions = 3;
   std::string output = "md";
 };
@@ -82,20 +83,20 @@ class Bench {
 
   Row prefill(int64_t tokens, int64_t depth) {
     const double limit = engine::prefill_limit_seconds(loaded_.model, device(), limits_, tokens, depth);
-    return measure(
-        fmt::format("pp{}{}", tokens, depth_suffix(depth)), tokens, depth, limit,
-        [&](engine::Sequence& sequence) { engine::append(*loaded_.runner, sequence, random_tokens(tokens)); });
+    return measure(fmt::format("pp{}{}", tokens, depth_suffix(depth)), tokens, depth, 1, limit,
+                   [&](std::span<engine::Sequence> sequences) {
+                     engine::append(*loaded_.runner, sequences[0], random_tokens(tokens));
+                   });
   }
 
-  Row decode(int64_t tokens, int64_t depth) {
+  // All streams' tokens a second.
+  Row decode(int64_t tokens, int64_t depth, int64_t streams) {
     double limit = 0;
-    for (int64_t i = 0; i < tokens; ++i) {
-      limit += engine::decode_limit_seconds(loaded_.model, device(), limits_, loaded_.runner->options(), depth + i);
-    }
-    return measure(fmt::format("tg{}{}", tokens, depth_suffix(depth)), tokens, depth, limit,
-                   [&](engine::Sequence& sequence) {
-                     for (const int32_t token : random_tokens(tokens))
-                       engine::append(*loaded_.runner, sequence, std::span(&token, 1));
+    for (int64_t i = 0; i < tokens; ++i) limit += step_limit_seconds(depth + i, streams);
+    const std::string suffix = streams == 1 ? "" : fmt::format("@b{}", streams);
+    return measure(fmt::format("tg{}{}{}", tokens, depth_suffix(depth), suffix), tokens, depth, streams, limit,
+                   [&](std::span<engine::Sequence> sequences) {
+                     for (int64_t i = 0; i < tokens; ++i) step(sequences);
                    });
   }
 
@@ -110,23 +111,50 @@ class Bench {
     return ids;
   }
 
-  Row measure(std::string name, int64_t tokens, int64_t depth, double limit_seconds,
-              const std::function<void(engine::Sequence&)>& work) {
+  // Weights are read once for all streams, the cache of each by itself; or the arithmetic is what limits.
+  double step_limit_seconds(int64_t depth, int64_t streams) const {
+    const auto alone = [&](int64_t at) {
+      return engine::decode_limit_seconds(loaded_.model, device(), limits_, loaded_.runner->options(), at);
+    };
+    const double reading = alone(depth) + static_cast<double>(streams - 1) * (alone(depth) - alone(0));
+    const double computing = engine::prefill_limit_seconds(loaded_.model, device(), limits_, 1, depth);
+    return std::max(reading, static_cast<double>(streams) * computing);
+  }
+
+  // One random token more in each sequence.
+  void step(std::span<engine::Sequence> sequences) {
+    const auto ids = random_tokens(static_cast<int64_t>(sequences.size()));
+    std::vector<int32_t> rows;
+    std::vector<graph::SequenceStep> steps;
+    for (engine::Sequence& sequence : sequences) {
+      if (!sequence.reserve(1)) fail(ErrorCode::internal, "internal error: bench planned too few KV pages");
+      rows.push_back(static_cast<int32_t>(rows.size()));
+      steps.push_back(sequence.step(static_cast<int64_t>(steps.size()), 1));
+    }
+    loaded_.runner->step({ids, rows, steps});
+    for (size_t i = 0; i < sequences.size(); ++i) sequences[i].commit(std::span(ids).subspan(i, 1));
+  }
+
+  Row measure(std::string name, int64_t tokens, int64_t depth, int64_t streams, double limit_seconds,
+              const std::function<void(std::span<engine::Sequence>)>& work) {
     std::vector<double> rates;
     for (int run = 0; run <= repetitions_; ++run) {
       if (interrupted()) fail(ErrorCode::cancelled, "cancelled in {}", name);
-      engine::Sequence sequence(loaded_.runner->cache());
-      if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth));
+      std::vector<engine::Sequence> sequences;
+      for (int64_t i = 0; i < streams; ++i) sequences.emplace_back(loaded_.runner->cache());
+      for (engine::Sequence& sequence : sequences) {
+        if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth));
+      }
       const auto start = std::chrono::steady_clock::now();
-      work(sequence);
+      work(sequences);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      if (run > 0) rates.push_back(static_cast<double>(tokens) / seconds);  // the first run warms up
+      if (run > 0) rates.push_back(static_cast<double>(tokens * streams) / seconds);  // the first run warms up
     }
     double mean = 0, variance = 0;
     for (const double rate : rates) mean += rate / static_cast<double>(rates.size());
     for (const double rate : rates) variance += (rate - mean) * (rate - mean);
     const double stddev = rates.size() > 1 ? std::sqrt(variance / static_cast<double>(rates.size() - 1)) : 0.0;
-    return {std::move(name), mean, stddev, mean * limit_seconds / static_cast<double>(tokens)};
+    return {std::move(name), mean, stddev, mean * limit_seconds / static_cast<double>(tokens * streams)};
   }
 
   LoadedModel& loaded_;
@@ -201,6 +229,8 @@ int run_bench(Options options) {
   if (options.model.context < context) {
     throw UsageError(fmt::format("-c {} is too small for these tests; they need {}", options.model.context, context));
   }
+  options.model.sequences = longest(options.parallel);
+  options.model.batch = std::max(options.model.batch, options.model.sequences);
   gguf::File file = options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options);
   if (!has_tests) return 0;
   LoadedModel loaded(std::move(file), options.model);
@@ -213,7 +243,9 @@ int run_bench(Options options) {
       if (tokens > 0) rows.push_back(bench.prefill(tokens, depth));
     }
     for (const int64_t tokens : options.generations) {
-      if (tokens > 0) rows.push_back(bench.decode(tokens, depth));
+      for (const int64_t streams : options.parallel) {
+        if (tokens > 0) rows.push_back(bench.decode(tokens, depth, streams));
+      }
     }
   }
   write_stdout(format_rows(rows, options, loaded, limits));
@@ -225,11 +257,12 @@ int run_bench(Options options) {
 std::function<int()> declare_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
   add_model_options(app, options->model, "what the tests need", false);
-  const auto counts = [&](const std::string& flags, std::vector<int64_t>& values, const std::string& text) {
+  const auto counts = [&](const std::string& flags, std::vector<int64_t>& values, const std::string& text,
+                          int64_t least = 0, int64_t most = kMaxBenchTokens) {
     app.add_option_function<std::string>(
            flags, [&values](const std::string& list) { values = split_numbers(list); }, text)
         ->type_name("N,...")
-        ->check(number_list(0, kMaxBenchTokens))
+        ->check(number_list(least, most))
         ->default_str(std::to_string(values.front()));
   };
   app.add_option("--synthetic", options->synthetic, "Random weights in place of MODEL, such as qwen3-0.6b:q4_k_m")
@@ -238,6 +271,7 @@ std::function<int()> declare_bench(CLI::App& app) {
   counts("-p,--prompt", options->prompts, "Prompt lengths; 0: none");
   counts("-n,--generate", options->generations, "Numbers of tokens to decode; 0: none");
   counts("-d,--depth", options->depths, "Tokens in the cache before each test");
+  counts("--parallel", options->parallel, "Streams that decode together", 1, engine::kMaxSequences);
   app.add_option("-r,--repetitions", options->repetitions, "Measured runs a test")
       ->type_name("N")
       ->check(whole_number(1, 1000))

@@ -90,7 +90,8 @@ void parse_kv_type(const std::string& text, engine::RunnerOptions& options) {
 engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context) {
   engine::RunnerOptions runner;
   runner.context_tokens = context;
-  runner.batch_tokens = std::min(options.batch, context);
+  runner.sequences = options.sequences;
+  runner.batch_tokens = std::min(options.batch, context * options.sequences);
   runner.fuse = !options.no_fusion;
   parse_kv_type(options.kv_type, runner);
   return runner;

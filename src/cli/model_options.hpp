@@ -15,8 +15,9 @@ namespace minfer::cli {
 
 struct ModelOptions {
   std::string model;
-  int64_t context = 0;  // 0: the command's own default
-  int threads = 0;      // 0: one a physical core
+  int64_t context = 0;    // 0: the command's own default
+  int64_t sequences = 1;  // that the KV cache holds, each of the context's length; set by the command
+  int threads = 0;        // 0: one a physical core
   int64_t batch = 512;
   std::string kv_type = "f16";
   bool explain = false;
