@@ -73,7 +73,8 @@ graph::Graph device_graph(const model::Model& model, const graph::Backend& devic
   const auto layouts = layouts_of(model, device);
   const graph::DeviceTraits traits{
       [&](graph::Op op) { return device.has_op(op); },
-      [&](graph::WeightId id) { return layouts[static_cast<size_t>(id)].activation_format; }};
+      [&](graph::WeightId id) { return layouts[static_cast<size_t>(id)].activation_format; },
+      [&](const graph::Graph& g, const graph::Node& node) { return !device.unsupported_reason(g, node); }};
   return graph::optimize(model.build_graph(shape), model.weight_shapes(), traits, fuse);
 }
 
