@@ -81,25 +81,28 @@ void load_vector(const graph::WeightSource& source, std::byte* target) {
 
 CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightSource> sources,
                        const graph::ProgressFn& progress) {
-  int64_t owned_bytes = 0;
+  int64_t owned_bytes = 0, all_bytes = 0;
   std::vector<Holding> holdings;
   for (const graph::WeightSource& source : sources) {
     holdings.push_back(holding_of(isa, source.shape, source.dtype, source.role));
     const int64_t held = held_bytes(holdings.back(), source.shape, source.dtype, source.role);
-    bytes_ += held;
+    all_bytes += held;
     if (!holdings.back().mapped) owned_bytes += held;
   }
   buffer_ = HugeBuffer(static_cast<size_t>(owned_bytes), "weights");
   std::byte* at = buffer_.data();
   int64_t done = 0;
+  const auto prefetch = [&](size_t i) {
+    if (i < sources.size() && sources[i].prefetch) sources[i].prefetch();
+  };
+  for (size_t i = 0; i < kPrefetchWeights; ++i) prefetch(i);
   for (size_t i = 0; i < sources.size(); ++i) {
-    if (i + kPrefetchWeights < sources.size() && sources[i + kPrefetchWeights].prefetch) {
-      sources[i + kPrefetchWeights].prefetch();
-    }
+    prefetch(i + kPrefetchWeights);
     at += load(pool, sources[i], holdings[i].layout, holdings[i].mapped, at);
     done += held_bytes(holdings[i], sources[i].shape, sources[i].dtype, sources[i].role);
-    if (progress) progress(done, bytes_);
+    if (progress) progress(done, all_bytes);
   }
+  check(at == buffer_.data() + owned_bytes, "weights took other bytes than planned");
 }
 
 int64_t CpuWeights::load(ThreadPool& pool, const graph::WeightSource& source, Layout layout, bool mapped,
