@@ -17,6 +17,9 @@ constexpr Stage kCandidateStages[] = {apply_typical, apply_top_p, apply_min_p, a
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Tokens that a sampler takes without allocating: most contexts.
+constexpr size_t kReservedHistory = 1 << 16;
+
 // The index of the largest logit, the lowest on ties.
 int32_t argmax(std::span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -40,6 +43,7 @@ void check_logits(std::span<const float> logits) {
 Sampler::Sampler(const SamplerParams& params, int64_t vocabulary)
     : params_(params), random_(params.seed), mirostat_mu_(2.0F * params.mirostat_tau) {
   check_sampler_params(params, vocabulary);
+  history_.reserve(kReservedHistory);
 }
 
 int32_t Sampler::sample(std::span<const float> logits) {
