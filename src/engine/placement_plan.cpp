@@ -56,7 +56,8 @@ graph::Graph for_device(const model::Model& model, const graph::Backend& device,
                         const graph::Graph& graph, bool fuse) {
   const graph::DeviceTraits traits{
       [&](graph::Op op) { return device.has_op(op); },
-      [&](graph::WeightId id) { return part.layouts[static_cast<size_t>(id)].activation_format; }};
+      [&](graph::WeightId id) { return part.layouts[static_cast<size_t>(id)].activation_format; },
+      [&](const graph::Graph& g, const graph::Node& node) { return !device.unsupported_reason(g, node); }};
   return graph::optimize(graph, model.weight_shapes(), traits, fuse);
 }
 

@@ -57,7 +57,8 @@ std::map<std::string, int> op_counts(const Graph& graph) {
 }
 
 DeviceTraits all_ops(Format format) {
-  return {[](Op) { return true; }, [format](WeightId) { return format; }};
+  return {[](Op) { return true; }, [format](WeightId) { return format; },
+          [](const Graph&, const Node&) { return true; }};
 }
 
 TEST(Passes, FuseToTheExpectedNodes) {
@@ -108,7 +109,8 @@ TEST(Passes, MixedReadersShareOneQuantizeNode) {
   Builder names(shapes, {1, 1});
   const WeightId v = names.weight("v");
   const DeviceTraits device{[](Op op) { return op != Op::linear_glu; },
-                            [v](WeightId id) { return id == v ? Format::f32 : Format::q8; }};
+                            [v](WeightId id) { return id == v ? Format::f32 : Format::q8; },
+                            [](const Graph&, const Node&) { return true; }};
   const Graph fused = optimize(block(shapes, {8, 1}), shapes, device);
   std::map<ValueId, int> quantized;
   for (const Node& node : fused.nodes) {
@@ -117,6 +119,35 @@ TEST(Passes, MixedReadersShareOneQuantizeNode) {
   for (const auto& [value, count] : quantized) EXPECT_EQ(count, 1) << value;
   EXPECT_EQ(op_counts(fused)["linear_glu"], 0);
   EXPECT_EQ(op_counts(fused)["glu"], 1);
+}
+
+TEST(Passes, AProducerThatTheDeviceDoesNotRunInQ8GetsAQuantizeNode) {
+  const auto shapes = weights();
+  DeviceTraits device = all_ops(Format::q8);
+  device.runs = [](const Graph& graph, const Node& node) {
+    const ValueType& out = graph.values[static_cast<size_t>(node.outputs[0])].type;
+    EXPECT_EQ(out.format, Format::q8) << "only these are asked about";
+    if (node.op == Op::attention) {
+      EXPECT_EQ(out.width, kHeads * kHeadSize);
+      EXPECT_EQ(graph.values[static_cast<size_t>(node.inputs[1])].type.format, Format::kv);
+    }
+    return node.op != Op::attention;
+  };
+  const Graph fused = optimize(block(shapes, {8, 1}), shapes, device);
+  ValueId mixed = kNoValue, quantized = kNoValue;
+  for (const Node& node : fused.nodes) {
+    if (node.op == Op::attention) mixed = node.outputs[0];
+    if (node.op != Op::quantize) continue;
+    EXPECT_EQ(quantized, kNoValue) << "no other producer is concerned";
+    EXPECT_EQ(node.inputs[0], mixed);
+    quantized = node.outputs[0];
+  }
+  ASSERT_NE(quantized, kNoValue);
+  EXPECT_EQ(fused.values[static_cast<size_t>(mixed)].type.format, Format::f32);
+  EXPECT_EQ(fused.values[static_cast<size_t>(quantized)].type.format, Format::q8);
+  int readers = 0;
+  for (const Node& node : fused.nodes) readers += node.op == Op::linear && node.inputs[0] == quantized;
+  EXPECT_EQ(readers, 1);
 }
 
 TEST(Passes, WithoutFusionOnlyQuantizes) {
@@ -128,7 +159,7 @@ TEST(Passes, WithoutFusionOnlyQuantizes) {
 TEST(Passes, DeviceWithoutFusedOpsKeepsThePlainOnes) {
   const auto shapes = weights();
   const DeviceTraits device{[](Op op) { return op != Op::rope_append && op != Op::linear_glu; },
-                            [](WeightId) { return Format::f32; }};
+                            [](WeightId) { return Format::f32; }, [](const Graph&, const Node&) { return true; }};
   auto counts = op_counts(optimize(block(shapes, {8, 1}), shapes, device));
   EXPECT_EQ(counts["rope"], 2);
   EXPECT_EQ(counts["kv_append"], 1);

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
+#include "base/error.hpp"
 #include "graph/builder.hpp"
 
 namespace minfer::graph {
@@ -132,6 +134,20 @@ TEST(MemoryPlan, AChainNeedsTwoBuffersAndResidualsAreOverwritten) {
   const MemoryPlan plan = plan_memory(graph, bytes_of);
   const int64_t value_bytes = 16 * kWidth * 4;
   EXPECT_EQ(plan.arena_bytes, 2 * value_bytes + 3 * 64);  // two values and the three inputs
+}
+
+TEST(MemoryPlan, SizesBeyond64BitsAreRefused) {
+  const std::vector<WeightShape> weights = {{"table", 100, kWidth}};
+  Builder b(weights, {4, 4});
+  const ValueId x = b.embed(b.input(Input::token_ids), b.weight("table"), 1.0F);
+  const Graph graph = b.finish(b.gather_rows(b.add(x, x), b.input(Input::output_rows)));
+  const auto huge = [](const ValueType&, int64_t) { return int64_t{1} << 62; };
+  EXPECT_THROW(plan_memory(graph, huge), Error);
+  MemoryUse use;
+  use.weights_bytes = use.kv_bytes = int64_t{1} << 62;
+  EXPECT_THROW(static_cast<void>(use.total_bytes()), Error);
+  use.kv_bytes -= 1;
+  EXPECT_EQ(use.total_bytes(), std::numeric_limits<int64_t>::max());
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 namespace minfer::cpu {
 
+static_assert(graph::kPageTokens == kKvPageTokens, "slots are made of the engine's pages");
+
 CpuWorkspace::CpuWorkspace(int64_t activation_bytes, int64_t scratch_bytes)
     : arena_(static_cast<size_t>(activation_bytes), "activations"),
       scratch_(static_cast<size_t>(scratch_bytes), "attention scratch") {}
@@ -40,16 +42,42 @@ CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa
   }
 }
 
-void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t index) {
+// The kernels index memory by what a step names: a wrong number must end here. Pages before the window are not read.
+void CpuExecutable::check_pages(const graph::SequenceStep& sequence, size_t group) const {
+  const graph::KvGroup& spec = state_.kv->spec().groups[group];
+  const std::span<const int32_t> pages = sequence.pages[group];
   const int64_t end = sequence.first_position + sequence.rows;
+  const int64_t first = spec.window == 0 ? 0 : std::max<int64_t>(0, sequence.first_position - spec.window + 1);
+  const int64_t end_page = (end + graph::kPageTokens - 1) / graph::kPageTokens;
+  if (end_page > static_cast<int64_t>(pages.size())) {
+    fail(ErrorCode::internal, "internal error: a sequence of {} tokens has {} pages in KV group {}", end, pages.size(),
+         group);
+  }
+  for (int64_t at = first / graph::kPageTokens; at < end_page && !spec.layers.empty(); ++at) {
+    const int32_t page = pages[static_cast<size_t>(at)];
+    if (page < 0 || page >= spec.pages) {
+      fail(ErrorCode::internal, "internal error: page {} of a sequence is {}; KV group {} has {} pages", at, page,
+           group, spec.pages);
+    }
+  }
+}
+
+void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t index) {
   check(sequence.first_row == static_cast<int64_t>(row_position_.size()) && sequence.rows > 0, "rows out of order");
+  const int64_t most = state_.kv->spec().sequence_tokens;
+  if (sequence.rows > state_.tokens - sequence.first_row || sequence.first_position < 0 ||
+      sequence.first_position > most - sequence.rows) {
+    fail(ErrorCode::internal, "internal error: {} rows from row {} of {}, at position {} of at most {}", sequence.rows,
+         sequence.first_row, state_.tokens, sequence.first_position, most);
+  }
+  const int64_t end = sequence.first_position + sequence.rows;
   for (int64_t position = sequence.first_position; position < end; ++position) {
     row_sequence_.push_back(index);
     row_position_.push_back(static_cast<int32_t>(position));
   }
   for (size_t group = 0; group < groups_; ++group) {
     const std::span<const int32_t> pages = sequence.pages[group];
-    check(end <= static_cast<int64_t>(pages.size()) * graph::kPageTokens, "a sequence has too few pages");
+    check_pages(sequence, group);
     sequences_[group].push_back({pages.data(), end});
     for (int64_t position = sequence.first_position; position < end; ++position) {
       const int32_t page = pages[static_cast<size_t>(position / graph::kPageTokens)];
@@ -71,6 +99,11 @@ void CpuExecutable::bind(const graph::StepData& step) {
   int32_t index = 0;
   for (const graph::SequenceStep& sequence : step.sequences) bind_sequence(sequence, index++);
   check(static_cast<int64_t>(row_position_.size()) == state_.tokens, "sequences do not cover the step's rows");
+  for (const int32_t row : step.output_rows) {
+    if (row < 0 || row >= state_.tokens) {
+      fail(ErrorCode::internal, "internal error: output row {} of a step of {} rows", row, state_.tokens);
+    }
+  }
 
   state_.row_sequence = row_sequence_.data();
   state_.row_position = row_position_.data();

@@ -36,10 +36,12 @@ class CpuExecutable final : public graph::Executable {
   std::span<const float> exported(size_t index) const override;
 
  private:
-  // Fills the rows' arrays and the inputs from the step. Errors: internal for a step that does not fit the shape.
+  // Fills the rows' arrays and the inputs from the step. Errors: internal for a step that does not fit the shape or
+  // names a row, position or page that there is not.
   void bind(const graph::StepData& step);
   void bind_imports(std::span<const std::span<const float>> imports);
   void bind_sequence(const graph::SequenceStep& sequence, int32_t index);
+  void check_pages(const graph::SequenceStep& sequence, size_t group) const;
 
   graph::Graph graph_;
   graph::MemoryPlan plan_;

@@ -72,10 +72,6 @@ graph::WeightLayout choose_weight_layout(Isa isa, const graph::WeightShape& shap
 
 namespace {
 
-void prefetch(const graph::WeightSource& source) {
-  if (source.role != graph::WeightRole::elsewhere && source.prefetch) source.prefetch();
-}
-
 void load_vector(const graph::WeightSource& source, std::byte* target) {
   const auto& info = tensor::dtype_info(source.dtype);
   info.dequantize(source.data.data(), source.shape.cols / info.block_elements, reinterpret_cast<float*>(target));
@@ -85,7 +81,7 @@ void load_vector(const graph::WeightSource& source, std::byte* target) {
 
 CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightSource> sources,
                        const graph::ProgressFn& progress) {
-  int64_t owned_bytes = 0;
+  int64_t owned_bytes = 0, all_bytes = 0;
   std::vector<Holding> holdings;
   for (const graph::WeightSource& source : sources) {
     if (source.role == graph::WeightRole::elsewhere) {
@@ -94,22 +90,28 @@ CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightS
     }
     holdings.push_back(holding_of(isa, source.shape, source.dtype, source.role));
     const int64_t held = held_bytes(holdings.back(), source.shape, source.dtype, source.role);
-    bytes_ += held;
+    all_bytes += held;
     if (!holdings.back().mapped) owned_bytes += held;
   }
   buffer_ = HugeBuffer(static_cast<size_t>(owned_bytes), "weights");
   std::byte* at = buffer_.data();
   int64_t done = 0;
+  const auto prefetch = [&](size_t i) {
+    if (i >= sources.size() || sources[i].role == graph::WeightRole::elsewhere) return;
+    if (sources[i].prefetch) sources[i].prefetch();
+  };
+  for (size_t i = 0; i < kPrefetchWeights; ++i) prefetch(i);
   for (size_t i = 0; i < sources.size(); ++i) {
-    if (i + kPrefetchWeights < sources.size()) prefetch(sources[i + kPrefetchWeights]);
+    prefetch(i + kPrefetchWeights);
     if (sources[i].role == graph::WeightRole::elsewhere) {
       matrices_.emplace_back();
       continue;
     }
     at += load(pool, sources[i], holdings[i].layout, holdings[i].mapped, at);
     done += held_bytes(holdings[i], sources[i].shape, sources[i].dtype, sources[i].role);
-    if (progress) progress(done, bytes_);
+    if (progress) progress(done, all_bytes);
   }
+  check(at == buffer_.data() + owned_bytes, "weights took other bytes than planned");
 }
 
 int64_t CpuWeights::load(ThreadPool& pool, const graph::WeightSource& source, Layout layout, bool mapped,

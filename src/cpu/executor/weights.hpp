@@ -24,7 +24,6 @@ class CpuWeights final : public graph::WeightSet {
  public:
   CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightSource> sources,
              const graph::ProgressFn& progress);
-  int64_t bytes() const override { return bytes_; }
 
   const LinearWeight& matrix(graph::WeightId id) const { return matrices_[static_cast<size_t>(id)]; }
   // The elements of a vector weight; nullptr for kNoWeight.
@@ -36,7 +35,6 @@ class CpuWeights final : public graph::WeightSet {
 
   HugeBuffer buffer_;
   std::vector<LinearWeight> matrices_;  // by WeightId; vectors are f32 [1][cols], another device's empty
-  int64_t bytes_ = 0;
 };
 
 }  // namespace minfer::cpu

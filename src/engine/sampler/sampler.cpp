@@ -27,6 +27,8 @@ void check_stages(std::span<const float> logits, const SamplerParams& params) {
     }
   }
 }
+// Tokens that a sampler takes without allocating: most contexts.
+constexpr size_t kReservedHistory = 1 << 16;
 
 // The index of the largest logit, the lowest on ties.
 int32_t argmax(std::span<const float> logits) {
@@ -62,6 +64,7 @@ void check_logits(std::span<const float> logits) {
 Sampler::Sampler(const SamplerParams& params, int64_t vocabulary)
     : params_(params), random_(params.seed), mirostat_mu_(2.0F * params.mirostat_tau) {
   check_sampler_params(params, vocabulary);
+  history_.reserve(kReservedHistory);
 }
 
 int32_t Sampler::shape_logits(SamplerState& state, std::span<const float> logits) {

@@ -23,7 +23,7 @@ struct SamplerState {
   const SamplerParams& params;
   std::span<const int32_t> history;
   std::vector<float>& logits;
-  std::vector<Candidate>& candidates;  // descending by logit, ties by id, once made
+  std::vector<Candidate>& candidates;  // descending by logit, ties by id, once made; before, working space
   std::mt19937_64& random;
   float& mirostat_mu;
 };
