@@ -78,6 +78,7 @@ struct WeightLayout {
 class WeightSet {
  public:
   virtual ~WeightSet() = default;
+  virtual int64_t bytes() const = 0;
 };
 
 // Called as weights are loaded, with bytes done and in all; may throw Error{cancelled}.

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/checked.hpp"
+#include "base/error.hpp"
 
 namespace minfer::graph {
 namespace {

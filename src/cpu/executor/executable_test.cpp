@@ -51,7 +51,8 @@ class Steps : public ::testing::TestWithParam<const char*> {
     graph::Graph graph = model();
     const auto bytes = [&](const graph::ValueType& type, int64_t rows) { return device_->value_bytes(type, rows); };
     graph::MemoryPlan plan = graph::plan_memory(graph, bytes);
-    executable_ = device_->compile(std::move(graph), std::move(plan), *weights_, *kv_);
+    workspace_ = device_->create_workspace(plan.arena_bytes, device_->scratch_bytes(graph, spec_));
+    executable_ = device_->compile(std::move(graph), std::move(plan), *weights_, *kv_, *workspace_);
   }
 
   graph::Graph model() const {
@@ -71,7 +72,7 @@ class Steps : public ::testing::TestWithParam<const char*> {
     const std::vector<int32_t> ids = {1, 2, 3};
     const graph::SequenceStep sequence[] = {{0, 3, first_position, {pages, window_pages}}};
     return error_of([&] {
-      const auto logits = executable_->run({ids, outputs, sequence});
+      const auto logits = executable_->run({ids, outputs, sequence}, {});
       EXPECT_EQ(logits.size(), outputs.size() * kVocabulary);
     });
   }
@@ -82,6 +83,7 @@ class Steps : public ::testing::TestWithParam<const char*> {
   std::vector<graph::WeightShape> shapes_;
   std::unique_ptr<graph::WeightSet> weights_;
   std::unique_ptr<graph::KvStore> kv_;
+  std::unique_ptr<graph::Workspace> workspace_;
   std::unique_ptr<graph::Executable> executable_;
 };
 

@@ -81,7 +81,7 @@ void load_vector(const graph::WeightSource& source, std::byte* target) {
 
 CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightSource> sources,
                        const graph::ProgressFn& progress) {
-  int64_t owned_bytes = 0, all_bytes = 0;
+  int64_t owned_bytes = 0;
   std::vector<Holding> holdings;
   for (const graph::WeightSource& source : sources) {
     if (source.role == graph::WeightRole::elsewhere) {
@@ -90,7 +90,7 @@ CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightS
     }
     holdings.push_back(holding_of(isa, source.shape, source.dtype, source.role));
     const int64_t held = held_bytes(holdings.back(), source.shape, source.dtype, source.role);
-    all_bytes += held;
+    bytes_ += held;
     if (!holdings.back().mapped) owned_bytes += held;
   }
   buffer_ = HugeBuffer(static_cast<size_t>(owned_bytes), "weights");
@@ -109,7 +109,7 @@ CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightS
     }
     at += load(pool, sources[i], holdings[i].layout, holdings[i].mapped, at);
     done += held_bytes(holdings[i], sources[i].shape, sources[i].dtype, sources[i].role);
-    if (progress) progress(done, all_bytes);
+    if (progress) progress(done, bytes_);
   }
   check(at == buffer_.data() + owned_bytes, "weights took other bytes than planned");
 }

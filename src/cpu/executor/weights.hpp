@@ -24,6 +24,7 @@ class CpuWeights final : public graph::WeightSet {
  public:
   CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightSource> sources,
              const graph::ProgressFn& progress);
+  int64_t bytes() const override { return bytes_; }
 
   const LinearWeight& matrix(graph::WeightId id) const { return matrices_[static_cast<size_t>(id)]; }
   // The elements of a vector weight; nullptr for kNoWeight.
@@ -34,6 +35,7 @@ class CpuWeights final : public graph::WeightSet {
   int64_t load(ThreadPool& pool, const graph::WeightSource& source, Layout layout, bool mapped, std::byte* target);
 
   HugeBuffer buffer_;
+  int64_t bytes_ = 0;
   std::vector<LinearWeight> matrices_;  // by WeightId; vectors are f32 [1][cols], another device's empty
 };
 
