@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -329,6 +333,26 @@ TEST_F(Perplexity, MeasuresAsManyWindowsAsAsked) {
   EXPECT_EQ(done, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(result.scored_tokens, 16);
   EXPECT_EQ(engine::perplexity(runner(), text_, 18, 9, std::nullopt, {}, {}).windows, 3);
+}
+
+TEST_F(Perplexity, LogitsThatAreNoNumbersAreAnError) {
+  // The same model with a NaN in its output norm.
+  const std::string path = ::testing::TempDir() + "minfer_perplexity_nan.gguf";
+  std::ifstream in(golden_path("tiny/llama.gguf"), std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data() + loaded_.model.file().find_tensor("output_norm.weight")->offset_bytes, &nan, sizeof nan);
+  std::ofstream(path, std::ios::binary) << bytes;
+  Loaded broken(path, "", 1, exact_options(64, 16));
+  int scored = 0;
+  EXPECT_EQ(
+      error_of([&] {
+        engine::perplexity(broken.runner, text_, 18, 0, std::nullopt,
+                           [&](int64_t, int64_t, std::span<const float>) { ++scored; }, {});
+      }),
+      "invalid_input: the model gave nan as the logit of token 0 at position 9 of window 0; its weights are broken");
+  EXPECT_EQ(scored, 0);
+  std::remove(path.c_str());
 }
 
 TEST_F(Perplexity, RefusesWindowsAndTextsThatDoNotFit) {

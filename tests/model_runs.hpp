@@ -59,6 +59,14 @@ inline engine::RunnerOptions exact_options(int64_t context, int64_t batch, int64
   return options;
 }
 
+inline engine::RunnerOptions fast_options(int64_t context, int64_t batch, bool fuse = true) {
+  engine::RunnerOptions options;
+  options.context_tokens = context;
+  options.batch_tokens = batch;
+  options.fuse = fuse;
+  return options;
+}
+
 inline std::string model_path(const std::string& name) {
   return environment_options().model_dir + "/" + name + ".gguf";
 }

@@ -148,7 +148,7 @@ TEST_P(Models, ScalarKernelsAreExact) {
 TEST_P(Models, VectorKernelsAreNear) {
   for (const std::string& isa : vector_isas()) {
     SCOPED_TRACE(isa);
-    Loaded loaded(path_, isa, 0, {kWindow, kWindow, graph::KvFormat::f16, graph::KvFormat::f16, true});
+    Loaded loaded(path_, isa, 0, fast_options(kWindow, kWindow));
     const Comparison comparison = compare(loaded.runner, GetParam().name);
     EXPECT_GE(comparison.agreeing, GetParam().agreeing);
     EXPECT_LE(comparison.divergence, GetParam().divergence);
@@ -190,7 +190,7 @@ TEST_P(Answers, HaveTheRightWord) {
   greedy.temperature = 0;
   for (const std::string& isa : GetParam().exact_only ? std::vector<std::string>{"scalar"} : available_isas()) {
     SCOPED_TRACE(isa);
-    Loaded loaded(path, isa, 0, {256, 256, graph::KvFormat::f16, graph::KvFormat::f16, true});
+    Loaded loaded(path, isa, 0, fast_options(256, 256));
     const Answer found = answer(loaded, GetParam().text, greedy, 24);
     EXPECT_NE(found.text.find(GetParam().word), std::string::npos) << found.text;
     EXPECT_EQ(found.result.reason, engine::StopReason::end_of_generation) << found.text;
@@ -218,7 +218,7 @@ TEST_P(Seeds, DrawTheSameTokensForASeedOnAnyThreads) {
     SCOPED_TRACE(isa);
     std::vector<std::string> texts;
     for (const int threads : {1, 2}) {
-      Loaded loaded(path_, isa, threads, {256, 256, graph::KvFormat::f16, graph::KvFormat::f16, true});
+      Loaded loaded(path_, isa, threads, fast_options(256, 256));
       for (int time = 0; time < 2; ++time) texts.push_back(answer(loaded, "Tell me a story.", sampler, 24).text);
       sampler.seed = 8;
       EXPECT_NE(answer(loaded, "Tell me a story.", sampler, 24).text, texts[0]);
@@ -237,7 +237,7 @@ TEST_P(Quantized, BitsDependNeitherOnThreadsNorOnStepsNorOnFusion) {
   const auto ids = golden.at("prompts").at(3).at("ids").get<std::vector<int32_t>>();
   for (const std::string& isa : vector_isas()) {
     const auto logits = [&](int threads, int64_t batch, bool fuse) {
-      Loaded loaded(path_, isa, threads, {64, batch, graph::KvFormat::f16, graph::KvFormat::f16, fuse});
+      Loaded loaded(path_, isa, threads, fast_options(64, batch, fuse));
       engine::Sequence sequence(loaded.runner.cache());
       const auto last = engine::append(loaded.runner, sequence, ids);
       return std::vector<float>(last.begin(), last.end());

@@ -63,8 +63,9 @@ TEST_P(OpTiming, CountsCallsBytesAndOperations) {
   expect_row(times, Op::linear, "attn_q+attn_k+attn_v F32", false, kLayers, kLayers * (128 * 64 + 5 * 64) * kF32,
              kLayers * 2 * 5 * 128 * 64);
   // The residual is read too.
-  expect_row(times, Op::linear, "ffn_down F32", false, kLayers, kLayers * (64 * 96 + 5 * (96 + 64)) * kF32,
-             kLayers * 2 * 5 * 64 * 96);
+  // In the last layer only the last token's row goes on after attention.
+  expect_row(times, Op::linear, "ffn_down F32", false, kLayers, (kLayers * 64 * 96 + (2 * 5 + 1) * (96 + 64)) * kF32,
+             (2 * 5 + 1) * 2 * 64 * 96);
   expect_row(times, Op::linear_glu, "ffn_gate+ffn_up F32", true, 3 * kLayers, 3 * kLayers * (2 * 96 * 64 + 64) * kF32,
              3 * kLayers * 2 * 2 * 96 * 64);
   // One row of logits a step, of the last token alone.

@@ -62,7 +62,7 @@ Measured measure(const Case& row, const std::string& path) {
   engine::Runner runner(model, registry.preferred(), options, {});
   fill(runner, row.context);
   Measured measured{runner.memory().total_bytes(), anonymous_bytes() - before, runner.memory()};
-  for (const engine::LayoutUse& layout : engine::weights_by_layout(model, registry.preferred())) {
+  for (const engine::LayoutUse& layout : engine::weights_by_layout(model, runner.placement().parts[0])) {
     if (!layout.copied) measured.planned_bytes -= layout.bytes;
   }
   return measured;
@@ -149,39 +149,40 @@ TEST(Plan, CountsTheLayersThatFit) {
   const model::Model model{gguf::File(golden_path("tiny/llama.gguf"))};
   const graph::Registry registry(device_factories(), {1, {}});
   const graph::Backend& device = registry.preferred();
-  const engine::RunnerOptions options = exact_options(256, 64);
-  const graph::MemoryUse use = engine::plan_memory_use(model, device, options);
-  const int64_t layers = model.config().layers;
-  ASSERT_GE(layers, 2);
-  const int64_t beside = use.activation_bytes + use.scratch_bytes;
-  EXPECT_EQ(engine::layers_that_fit(model, device, options, use, 0), 0);
-  EXPECT_EQ(engine::layers_that_fit(model, device, options, use, beside), 0);
-  EXPECT_EQ(engine::layers_that_fit(model, device, options, use, use.total_bytes()), layers);
-  // All of this model's layers are alike: a layer more for each layer's bytes.
-  int64_t one = 0;
-  for (const graph::WeightSource& weight : model.weights()) {
-    if (weight.shape.name.starts_with("blk.0.")) {
-      one += device.choose_layout(weight.shape, weight.dtype, weight.role).bytes;
-    }
-  }
-  one += use.kv_bytes / layers;
-  EXPECT_EQ(engine::layers_that_fit(model, device, options, use, beside + one - 1), 0);
-  EXPECT_EQ(engine::layers_that_fit(model, device, options, use, beside + one), 1);
-  EXPECT_EQ(engine::layers_that_fit(model, device, options, use, beside + 2 * one - 1), 1);
-  EXPECT_EQ(engine::layers_that_fit(model, device, options, use, beside + 2 * one), 2);
+  const graph::Backend* devices[] = {&device, &device};
+  engine::RunnerOptions options = exact_options(256, 64);
+  const auto layers_within = [&](int64_t bytes) {
+    options.memory_limit_bytes = bytes;
+    return engine::layers_that_fit(model, device, options);
+  };
+  // What the first layers take when the others are elsewhere.
+  const auto bytes_of = [&](std::vector<int64_t> layers) {
+    engine::RunnerOptions told = options;
+    told.device_layers = std::move(layers);
+    return engine::plan_placement(model, devices, told).parts[0].memory.total_bytes();
+  };
+  const int64_t all = engine::plan_memory_use(model, device, options).total_bytes();
+  EXPECT_EQ(layers_within(0), 0);
+  EXPECT_EQ(layers_within(bytes_of({1, 2}) - 1), 0);
+  EXPECT_EQ(layers_within(bytes_of({1, 2})), 1);
+  EXPECT_EQ(layers_within(bytes_of({2, 1}) - 1), 1);
+  EXPECT_EQ(layers_within(bytes_of({2, 1})), 2);
+  EXPECT_EQ(layers_within(all - 1), 2);
+  EXPECT_EQ(layers_within(all), 3);
 }
 
 TEST(Plan, WeightsByLayoutSumToThePlan) {
   const model::Model model{gguf::File(golden_path("tiny/qwen2.gguf"))};
   for (const std::string& isa : available_isas()) {
     const graph::Registry registry(device_factories(), {1, isa});
-    const graph::MemoryUse use = engine::plan_memory_use(model, registry.preferred(), exact_options(64, 64));
+    const graph::Backend* devices[] = {&registry.preferred()};
+    const engine::PartPlan whole = engine::plan_placement(model, devices, exact_options(64, 64)).parts[0];
     int64_t bytes = 0, tensors = 0;
-    for (const engine::LayoutUse& layout : engine::weights_by_layout(model, registry.preferred())) {
+    for (const engine::LayoutUse& layout : engine::weights_by_layout(model, whole)) {
       bytes += layout.bytes;
       tensors += layout.tensors;
     }
-    EXPECT_EQ(bytes, use.weights_bytes) << isa;
+    EXPECT_EQ(bytes, whole.memory.weights_bytes) << isa;
     EXPECT_EQ(tensors, static_cast<int64_t>(model.weights().size())) << isa;
   }
 }

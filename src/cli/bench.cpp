@@ -1,7 +1,7 @@
 // `minfer bench`: speed of prefill and decode, a row a test: pp256 (a prompt of 256 tokens), tg32 (32 tokens decoded
-// one by one), tg32@d2048 (the same with 2048 tokens in the cache). Each is measured -r times after one run to warm up;
-// tokens are random. The limits of the machine are measured in the same run, and each row says which fraction of them
-// it reached.
+// one by one), tg32@d2048 (the same with 2048 tokens in the cache), tg32@b8 (8 streams together, all their tokens).
+// Each is measured -r times after one run to warm up; tokens are random. The limits of the machine are measured in the
+// same run, and each row says which fraction of them it reached.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -32,6 +32,7 @@ struct Options {
   std::vector<int64_t> prompts = {256};
   std::vector<int64_t> generations = {32};
   std::vector<int64_t> depths = {0};
+  std::vector<int64_t> parallel = {1};
   int repetitions = 3;
   std::string output = "md";
 };
@@ -80,31 +81,31 @@ class Bench {
  public:
   Bench(LoadedModel& loaded, const graph::DeviceLimits& limits, int repetitions, bool op_timing)
       : loaded_(loaded), limits_(limits), repetitions_(repetitions), op_timing_(op_timing), random_(1) {
-    device().set_op_timing(false);  // on in measured runs only
+    set_op_timing(loaded_, false);  // on in measured runs only
   }
 
   Row prefill(int64_t tokens, int64_t depth) {
     const double limit = engine::prefill_limit_seconds(loaded_.model, device(), limits_, tokens, depth);
-    return measure(
-        fmt::format("pp{}{}", tokens, depth_suffix(depth)), tokens, depth, limit,
-        [&](engine::Sequence& sequence) { engine::append(*loaded_.runner, sequence, random_tokens(tokens)); });
+    return measure(fmt::format("pp{}{}", tokens, depth_suffix(depth)), tokens, depth, 1, limit,
+                   [&](std::span<engine::Sequence> sequences) {
+                     engine::append(*loaded_.runner, sequences[0], random_tokens(tokens));
+                   });
   }
 
-  Row decode(int64_t tokens, int64_t depth) {
+  // All streams' tokens a second.
+  Row decode(int64_t tokens, int64_t depth, int64_t streams) {
     double limit = 0;
-    for (int64_t i = 0; i < tokens; ++i) {
-      limit += engine::decode_limit_seconds(loaded_.model, device(), limits_, loaded_.runner->options(), depth + i);
-    }
-    return measure(fmt::format("tg{}{}", tokens, depth_suffix(depth)), tokens, depth, limit,
-                   [&](engine::Sequence& sequence) {
-                     for (const int32_t token : random_tokens(tokens))
-                       engine::append(*loaded_.runner, sequence, std::span(&token, 1));
+    for (int64_t i = 0; i < tokens; ++i) limit += step_limit_seconds(depth + i, streams);
+    const std::string suffix = streams == 1 ? "" : fmt::format("@b{}", streams);
+    return measure(fmt::format("tg{}{}{}", tokens, depth_suffix(depth), suffix), tokens, depth, streams, limit,
+                   [&](std::span<engine::Sequence> sequences) {
+                     for (int64_t i = 0; i < tokens; ++i) step(sequences);
                    });
   }
 
  private:
   static std::string depth_suffix(int64_t depth) { return depth == 0 ? "" : fmt::format("@d{}", depth); }
-  graph::Backend& device() const { return loaded_.registry.preferred(); }
+  const graph::Backend& device() const { return loaded_.registry.preferred(); }
 
   std::vector<int32_t> random_tokens(int64_t count) {
     std::vector<int32_t> ids;
@@ -113,25 +114,52 @@ class Bench {
     return ids;
   }
 
-  Row measure(std::string name, int64_t tokens, int64_t depth, double limit_seconds,
-              const std::function<void(engine::Sequence&)>& work) {
+  // Weights are read once for all streams, the cache of each by itself; or the arithmetic is what limits.
+  double step_limit_seconds(int64_t depth, int64_t streams) const {
+    const auto alone = [&](int64_t at) {
+      return engine::decode_limit_seconds(loaded_.model, device(), limits_, loaded_.runner->options(), at);
+    };
+    const double reading = alone(depth) + static_cast<double>(streams - 1) * (alone(depth) - alone(0));
+    const double computing = engine::prefill_limit_seconds(loaded_.model, device(), limits_, 1, depth);
+    return std::max(reading, static_cast<double>(streams) * computing);
+  }
+
+  // One random token more in each sequence.
+  void step(std::span<engine::Sequence> sequences) {
+    const auto ids = random_tokens(static_cast<int64_t>(sequences.size()));
+    std::vector<int32_t> rows;
+    std::vector<graph::SequenceStep> steps;
+    for (engine::Sequence& sequence : sequences) {
+      if (!sequence.reserve(1)) fail(ErrorCode::internal, "internal error: bench planned too few KV pages");
+      rows.push_back(static_cast<int32_t>(rows.size()));
+      steps.push_back(sequence.step(static_cast<int64_t>(steps.size()), 1));
+    }
+    loaded_.runner->step({ids, rows, steps});
+    for (size_t i = 0; i < sequences.size(); ++i) sequences[i].commit(std::span(ids).subspan(i, 1));
+  }
+
+  Row measure(std::string name, int64_t tokens, int64_t depth, int64_t streams, double limit_seconds,
+              const std::function<void(std::span<engine::Sequence>)>& work) {
     std::vector<double> rates;
     for (int run = 0; run <= repetitions_; ++run) {
       if (interrupted()) fail(ErrorCode::cancelled, "cancelled in {}", name);
-      engine::Sequence sequence(loaded_.runner->cache());
-      if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth));
-      device().set_op_timing(op_timing_ && run > 0);
+      std::vector<engine::Sequence> sequences;
+      for (int64_t i = 0; i < streams; ++i) sequences.emplace_back(loaded_.runner->cache());
+      for (engine::Sequence& sequence : sequences) {
+        if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth));
+      }
+      set_op_timing(loaded_, op_timing_ && run > 0);
       const auto start = std::chrono::steady_clock::now();
-      work(sequence);
+      work(sequences);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      device().set_op_timing(false);
-      if (run > 0) rates.push_back(static_cast<double>(tokens) / seconds);  // the first run warms up
+      set_op_timing(loaded_, false);
+      if (run > 0) rates.push_back(static_cast<double>(tokens * streams) / seconds);  // the first run warms up
     }
     double mean = 0, variance = 0;
     for (const double rate : rates) mean += rate / static_cast<double>(rates.size());
     for (const double rate : rates) variance += (rate - mean) * (rate - mean);
     const double stddev = rates.size() > 1 ? std::sqrt(variance / static_cast<double>(rates.size() - 1)) : 0.0;
-    return {std::move(name), mean, stddev, mean * limit_seconds / static_cast<double>(tokens)};
+    return {std::move(name), mean, stddev, mean * limit_seconds / static_cast<double>(tokens * streams)};
   }
 
   LoadedModel& loaded_;
@@ -145,6 +173,13 @@ std::string limits_text(const graph::DeviceLimits& limits) {
   return fmt::format("limits: read {:.1f} GB/s, 8-bit dots {:.0f} GOPS, f32 multiply-adds {:.0f} GFLOP/s",
                      limits.read_bytes_per_second / 1e9, limits.dot8_ops_per_second / 1e9,
                      limits.float_ops_per_second / 1e9);
+}
+
+// In quotes, each quote doubled (RFC 4180).
+std::string csv_field(std::string_view text) {
+  std::string field = "\"";
+  for (const char c : text) field += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return field + "\"";
 }
 
 std::string format_rows(const std::vector<Row>& rows, const Options& options, const LoadedModel& loaded,
@@ -170,12 +205,15 @@ std::string format_rows(const std::vector<Row>& rows, const Options& options, co
   }
   const bool csv = options.output == "csv";
   std::string text =
-      csv ? "name,tokens_per_second,stddev,fraction_of_limit\n"
+      csv ? "name,tokens_per_second,stddev,fraction_of_limit,model,device,description,limit_read_bytes_per_second,"
+            "limit_dot8_ops_per_second,limit_float_ops_per_second\n"
           : fmt::format("{}: {}\n{}\n\n| name | tokens_per_second | stddev | fraction_of_limit |\n|---|---|---|---|\n",
                         model, device.description(), limits_text(limits));
   for (const Row& row : rows) {
-    text += csv ? fmt::format("{},{:.3f},{:.3f},{:.4f}\n", row.name, row.tokens_per_second, row.stddev,
-                              row.fraction_of_limit)
+    text += csv ? fmt::format("{},{:.3f},{:.3f},{:.4f},{},{},{},{:.0f},{:.0f},{:.0f}\n", row.name,
+                              row.tokens_per_second, row.stddev, row.fraction_of_limit, csv_field(model), device.name(),
+                              csv_field(device.description()), limits.read_bytes_per_second, limits.dot8_ops_per_second,
+                              limits.float_ops_per_second)
                 : fmt::format("| {} | {:.2f} | {:.2f} | {:.3f} |\n", row.name, row.tokens_per_second, row.stddev,
                               row.fraction_of_limit);
   }
@@ -197,6 +235,8 @@ int run_bench(Options options) {
   if (options.model.context < context) {
     throw UsageError(fmt::format("-c {} is too small for these tests; they need {}", options.model.context, context));
   }
+  options.model.sequences = longest(options.parallel);
+  options.model.batch = std::max(options.model.batch, options.model.sequences);
   gguf::File file = options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options);
   if (!has_tests) return 0;
   LoadedModel loaded(std::move(file), options.model);
@@ -209,11 +249,13 @@ int run_bench(Options options) {
       if (tokens > 0) rows.push_back(bench.prefill(tokens, depth));
     }
     for (const int64_t tokens : options.generations) {
-      if (tokens > 0) rows.push_back(bench.decode(tokens, depth));
+      for (const int64_t streams : options.parallel) {
+        if (tokens > 0) rows.push_back(bench.decode(tokens, depth, streams));
+      }
     }
   }
   write_stdout(format_rows(rows, options, loaded, limits));
-  if (options.model.op_timing) write_stderr(op_timing_text(loaded.registry.preferred().op_times(), limits));
+  if (options.model.op_timing) print_op_timing(loaded);
   return 0;
 }
 
@@ -222,12 +264,12 @@ int run_bench(Options options) {
 std::function<int()> declare_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
   add_model_options(app, options->model, "what the tests need", false);
-  const auto counts = [&](const std::string& flags, std::vector<int64_t>& values, const std::string& text) {
-    app.add_option(flags, values, text)
+  const auto counts = [&](const std::string& flags, std::vector<int64_t>& values, const std::string& text,
+                          int64_t least = 0, int64_t most = kMaxBenchTokens) {
+    app.add_option_function<std::string>(
+           flags, [&values](const std::string& list) { values = split_numbers(list); }, text)
         ->type_name("N,...")
-        ->delimiter(',')
-        ->allow_extra_args(false)
-        ->check(whole_number(0, kMaxBenchTokens))
+        ->check(number_list(least, most))
         ->default_str(std::to_string(values.front()));
   };
   app.add_option("--synthetic", options->synthetic, "Random weights in place of MODEL, such as qwen3-0.6b:q4_k_m")
@@ -236,6 +278,7 @@ std::function<int()> declare_bench(CLI::App& app) {
   counts("-p,--prompt", options->prompts, "Prompt lengths; 0: none");
   counts("-n,--generate", options->generations, "Numbers of tokens to decode; 0: none");
   counts("-d,--depth", options->depths, "Tokens in the cache before each test");
+  counts("--parallel", options->parallel, "Streams that decode together", 1, engine::kMaxSequences);
   app.add_option("-r,--repetitions", options->repetitions, "Measured runs a test")
       ->type_name("N")
       ->check(whole_number(1, 1000))

@@ -3,6 +3,8 @@
 // code:
 //   2 wrong usage or request   3 bad or unsupported file   4 out of memory   5 io   1 device or internal   130
 //   cancelled
+// A request is all that the user asks with: options, prompt, text, ids and variables, also where they come from a file
+// or stdin. Files are models and chat templates.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -26,9 +28,9 @@ inline constexpr int kExitFile = 3;
 inline constexpr int kExitMemory = 4;
 inline constexpr int kExitIo = 5;
 inline constexpr int kExitFailure = 1;
-inline constexpr int kExitCancelled = 130;  // as a shell reports Ctrl-C
+inline constexpr int kExitCancelled = 130;  // as a shell reports Ctrl-C; SIGTERM too
 
-// An Error in what the user asked for, rather than in a file: exit code 2.
+// An Error in what the user asked for, rather than in a model or template: exit code 2.
 class UsageError : public Error {
  public:
   explicit UsageError(const std::string& message) : Error(ErrorCode::invalid_input, message) {}

@@ -1,5 +1,5 @@
-// What --explain prints to stderr: the devices and why others are not there, where each kind of node runs, the layout
-// of each kind of weight, and the memory plan.
+// What --explain prints to stderr: the devices and why others are not there or get no layers; for each part of the
+// model the layout of each kind of weight, its nodes and its memory; and what a step copies between the parts.
 #pragma once
 
 #include "engine/runner.hpp"
@@ -8,7 +8,7 @@
 
 namespace minfer::cli {
 
-void print_explanation(const graph::Registry& registry, const model::Model& model, const graph::Backend& device,
+void print_explanation(const graph::Registry& registry, const model::Model& model,
                        const engine::RunnerOptions& options);
 
 }  // namespace minfer::cli

@@ -87,13 +87,16 @@ Json file_json(const gguf::File& file) {
 }
 
 std::string shortened(const std::string& text) {
-  return text.size() <= kShownTextBytes ? text : text.substr(0, kShownTextBytes) + "...";
+  if (text.size() <= kShownTextBytes) return text;
+  size_t end = kShownTextBytes;
+  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not inside a character
+  return text.substr(0, end) + "...";
 }
 
 std::string to_text(const Json& json) {
   std::string text;
-  for (const auto& name : json["files"]) text += fmt::format("file          {}\n", name.get<std::string>());
-  text += fmt::format("architecture  {}{}\n", json["architecture"].get<std::string>(),
+  for (const auto& name : json["files"]) text += fmt::format("file          {}\n", printable(name.get<std::string>()));
+  text += fmt::format("architecture  {}{}\n", printable(json["architecture"].get<std::string>()),
                       json["supported"].get<bool>() ? "" : " (not supported)");
   text += fmt::format("parameters    {:.1f} M in {} tensors, {:.1f} MB\n", json["parameters"].get<double>() / 1e6,
                       json["tensors"].size(), json["tensor_bytes"].get<double>() / 1e6);

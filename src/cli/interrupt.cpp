@@ -7,18 +7,24 @@
 namespace minfer::cli {
 namespace {
 
+constexpr int kSignals[] = {SIGINT, SIGTERM};
+
 volatile std::sig_atomic_t interrupt_count = 0;
 
-void on_interrupt(int signal) {
+void on_interrupt(int) {
   interrupt_count = interrupt_count + 1;
-  // The next one finds the default action: the end of the process.
-  std::signal(signal, SIG_DFL);
+  // The next one, of either kind, finds the default action: the end of the process.
+  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
 }
 
 }  // namespace
 
 void install_interrupt_handler() {
-  std::signal(SIGINT, on_interrupt);
+  // Without SA_RESTART: a read or write that waits for someone else ends with EINTR.
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  sigemptyset(&action.sa_mask);
+  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
 }
 
 bool interrupted() {

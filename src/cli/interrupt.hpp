@@ -1,4 +1,4 @@
-// Ctrl-C: the first asks the running work to stop at its next step, a second one ends the process at once.
+// Ctrl-C and SIGTERM: the first asks the running work to stop at its next step, a second one ends the process at once.
 // Only a flag is set in the handler; whoever works in steps asks for it between them.
 #pragma once
 

@@ -7,15 +7,28 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "base/error.hpp"
+#include "base/utf8.hpp"
 #include "cli/command.hpp"
-#include "tokenizer/utf8.hpp"
+#include "cli/interrupt.hpp"
 
 namespace minfer::cli {
 
-std::string read_input(const std::string& path) {
+namespace {
+
+// What a file that is too large holds, as far as it can be known.
+std::string size_text(const std::string& path, int64_t max_bytes) {
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(path, error);
+  return error ? fmt::format("more than {}", max_bytes) : fmt::format("{}", bytes);
+}
+
+}  // namespace
+
+std::string read_input(const std::string& path, int64_t max_bytes) {
   const bool from_stdin = path == "-";
   const auto close = [&](std::FILE* file) {
     if (!from_stdin) std::fclose(file);
@@ -26,25 +39,54 @@ std::string read_input(const std::string& path) {
   char buffer[1 << 16];
   while (const size_t count = std::fread(buffer, 1, sizeof buffer, file.get())) {
     text.append(buffer, count);
-    if (static_cast<int64_t>(text.size()) > kMaxInputBytes) {
-      throw UsageError(fmt::format("{}: more than {} bytes of input", path, kMaxInputBytes));
+    if (static_cast<int64_t>(text.size()) > max_bytes) {
+      throw UsageError(
+          fmt::format("{}: {} bytes; at most {} are read here", path, size_text(path, max_bytes), max_bytes));
     }
   }
+  if (std::ferror(file.get()) != 0 && interrupted()) fail(ErrorCode::cancelled, "cancelled while reading {}", path);
   if (std::ferror(file.get()) != 0) fail(ErrorCode::io, "{}: can't read: {}", path, std::strerror(errno));
   return text;
 }
 
+std::string read_template(const std::string& path) {
+  try {
+    return read_input(path, kMaxTemplateBytes);
+  } catch (const UsageError& error) {
+    fail(ErrorCode::invalid_input, "{}", error.what());
+  }
+}
+
 void check_utf8(std::string_view text, std::string_view what) {
-  const size_t malformed = tokenizer::find_malformed_utf8(text);
+  const size_t malformed = find_malformed_utf8(text);
   if (malformed == std::string_view::npos) return;
   throw UsageError(fmt::format("{} is not UTF-8: byte 0x{:02X} at offset {} belongs to no character", what,
                                static_cast<unsigned char>(text[malformed]), malformed));
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Step step = utf8_step(text, at);
+    const std::string_view bytes = text.substr(at, step.size_bytes);
+    at += step.size_bytes;
+    const bool control = step.character < 0x20 || (step.character >= 0x7F && step.character < 0xA0);
+    if (step.status == Utf8Status::whole && !control) {
+      out += bytes;
+    } else if (bytes == "\n" || bytes == "\t" || bytes == "\r") {
+      out += bytes == "\n" ? "\\n" : bytes == "\t" ? "\\t" : "\\r";
+    } else {
+      for (const char byte : bytes) out += fmt::format("\\x{:02X}", static_cast<unsigned char>(byte));
+    }
+  }
+  return out;
 }
 
 namespace {
 
 void write_all(std::FILE* file, std::string_view text, const std::string& name) {
   if (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0) {
+    if (errno == EINTR && interrupted()) fail(ErrorCode::cancelled, "cancelled while writing to {}", name);
     fail(ErrorCode::io, "{}: can't write: {}", name, std::strerror(errno));
   }
 }

@@ -7,6 +7,7 @@
 #include "base/options.hpp"
 #include "cli/command.hpp"
 #include "cli/io.hpp"
+#include "cli/model_options.hpp"
 #include "gguf/reader.hpp"
 
 namespace minfer::cli {
@@ -17,9 +18,9 @@ namespace fs = std::filesystem;
 std::string describe(const fs::path& path) {
   try {
     const gguf::File file(path.string());
-    return std::string(file.metadata().find_string("general.architecture").value_or("no architecture"));
+    return printable(file.metadata().find_string("general.architecture").value_or("no architecture"));
   } catch (const Error& error) {
-    return fmt::format("invalid: {}", error.what());
+    return fmt::format("invalid: {}", printable(error.what()));
   }
 }
 
@@ -38,8 +39,8 @@ std::string list_models(const fs::path& folder) {
     std::error_code size_error;
     const auto bytes = fs::file_size(file, size_error);
     if (size_error) fail(ErrorCode::io, "{}: can't read its size: {}", file.string(), size_error.message());
-    text +=
-        fmt::format("{:<32} {:9.1f} MB  {}\n", file.stem().string(), static_cast<double>(bytes) / 1e6, describe(file));
+    text += fmt::format("{:<32} {:9.1f} MB  {}\n", printable(file.stem().string()), static_cast<double>(bytes) / 1e6,
+                        describe(file));
   }
   return text;
 }
@@ -49,6 +50,7 @@ std::string list_models(const fs::path& folder) {
 std::function<int()> declare_list(CLI::App&) {
   return [] {
     const fs::path folder = environment_options().model_dir;
+    if (folder.empty()) fail(ErrorCode::io, "{}", kNoCacheText);
     const std::string text = list_models(folder);
     if (text.empty()) say("minfer: no models in {}\n", folder.string());
     write_stdout(text);

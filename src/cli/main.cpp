@@ -1,5 +1,5 @@
-// The program `minfer`: chooses the subcommand, installs the log sink and the answer to Ctrl-C, and turns errors into
-// one line and an exit code. See command.hpp.
+// The program `minfer`: chooses the subcommand, installs the log sink and the answer to Ctrl-C and SIGTERM, and turns
+// errors into one line and an exit code. See command.hpp.
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -29,11 +29,15 @@ constexpr const char* kFooter =
     "MODEL is a path, or the name of a model in the cache: ~/.cache/minfer/models, or\n"
     "the folder that MINFER_MODEL_DIR names. `minfer COMMAND --help` shows the options.\n"
     "Exit codes: 2 wrong usage, 3 bad or unsupported file, 4 out of memory, 5 input or\n"
-    "output failed, 130 stopped by Ctrl-C.";
+    "output failed, 130 stopped by Ctrl-C or SIGTERM.";
 
 void log_to_stderr(LogLevel level, std::string_view message) {
   if (level == LogLevel::debug) return;
-  say("minfer: {}{}\n", level == LogLevel::info ? "" : level == LogLevel::warning ? "warning: " : "error: ", message);
+  say("minfer: {}{}\n",
+      level == LogLevel::info      ? ""
+      : level == LogLevel::warning ? "warning: "
+                                   : "error: ",
+      printable(message));
 }
 
 int run_command(int argc, char** argv) {
@@ -90,13 +94,13 @@ int main(int argc, char** argv) {
   try {
     return cli::run_command(argc, argv);
   } catch (const Error& error) {
-    cli::say("minfer: {}\n", error.what());
+    cli::say("minfer: {}\n", cli::printable(error.what()));
     return cli::exit_code(error);
   } catch (const std::bad_alloc&) {
     cli::say("minfer: out of memory\n");
     return cli::kExitMemory;
   } catch (const std::exception& error) {
-    cli::say("minfer: internal error: {}\n", error.what());
+    cli::say("minfer: internal error: {}\n", cli::printable(error.what()));
     return cli::kExitFailure;
   }
 }

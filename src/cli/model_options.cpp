@@ -10,6 +10,7 @@
 #include "cli/explain.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
+#include "cli/op_timing.hpp"
 #include "cli/usage.hpp"
 #include "devices.hpp"
 #include "graph/export.hpp"
@@ -49,10 +50,15 @@ void add_model_options(CLI::App& app, ModelOptions& options, const std::string& 
 
 std::string find_model(const std::string& name_or_path) {
   namespace fs = std::filesystem;
-  std::error_code ignored;
-  if (fs::exists(name_or_path, ignored)) return name_or_path;
-  const fs::path cached = fs::path(environment_options().model_dir) / (name_or_path + ".gguf");
-  if (name_or_path.find('/') == std::string::npos && fs::exists(cached, ignored)) return cached.string();
+  if (name_or_path.empty()) throw UsageError("MODEL is empty; give a GGUF file, or the name of a model in the cache");
+  std::error_code error;
+  if (fs::exists(name_or_path, error)) return name_or_path;
+  if (error) fail(ErrorCode::io, "no model '{}': {}", name_or_path, error.message());
+  if (name_or_path.find('/') != std::string::npos) fail(ErrorCode::io, "no model '{}': no such file", name_or_path);
+  const std::string& folder = environment_options().model_dir;
+  if (folder.empty()) fail(ErrorCode::io, "no model '{}': no such file, and {}", name_or_path, kNoCacheText);
+  const fs::path cached = fs::path(folder) / (name_or_path.ends_with(".gguf") ? name_or_path : name_or_path + ".gguf");
+  if (fs::exists(cached, error)) return cached.string();
   fail(ErrorCode::io, "no model '{}': neither that file nor {} exists; `minfer list` shows the models in the cache",
        name_or_path, cached.string());
 }
@@ -95,7 +101,8 @@ void parse_kv_type(const std::string& text, engine::RunnerOptions& options) {
 engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context) {
   engine::RunnerOptions runner;
   runner.context_tokens = context;
-  runner.batch_tokens = std::min(options.batch, context);
+  runner.sequences = options.sequences;
+  runner.batch_tokens = std::min(options.batch, context * options.sequences);
   runner.fuse = !options.no_fusion;
   parse_kv_type(options.kv_type, runner);
   if (!options.memory_limit.empty()) runner.memory_limit_bytes = parse_bytes(options.memory_limit);
@@ -108,12 +115,19 @@ std::string graph_extension(const ModelOptions& options) {
   return std::filesystem::path(options.dump_graph).extension().string();
 }
 
-void dump_graph(const LoadedModel& loaded, const ModelOptions& options) {
-  const graph::Graph graph =
-      engine::device_graph(loaded.model, loaded.registry.preferred(), {1, 1}, !options.no_fusion);
+// One file; with several devices one a part, "graph.dot" for the first and "graph.1.dot" for the next.
+void dump_graph(const LoadedModel& loaded, const ModelOptions& options, const engine::RunnerOptions& runner) {
+  const std::vector<graph::Backend*> devices = loaded.registry.available();
+  const auto plan = engine::plan_placement(loaded.model, devices, runner);
+  const auto parts = engine::part_graphs(loaded.model, devices, plan.parts, {1, 1}, runner.fuse);
   const auto shapes = loaded.model.weight_shapes();
-  const bool dot = graph_extension(options) == ".dot";
-  write_file(options.dump_graph, dot ? graph::to_dot(graph, shapes) : graph::to_json(graph, shapes));
+  const std::string extension = graph_extension(options);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    std::filesystem::path path = options.dump_graph;
+    if (p > 0) path.replace_extension(fmt::format(".{}{}", p, extension));
+    const graph::Graph& graph = parts[p].graph;
+    write_file(path.string(), extension == ".dot" ? graph::to_dot(graph, shapes) : graph::to_json(graph, shapes));
+  }
 }
 
 void check_options(const ModelOptions& options) {
@@ -147,15 +161,23 @@ int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, i
 
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
   const engine::RunnerOptions runner = runner_options(options, context);
-  graph::Backend& device = loaded.registry.preferred();
-  if (options.explain) print_explanation(loaded.registry, loaded.model, device, runner);
-  if (!options.dump_graph.empty()) dump_graph(loaded, options);
+  const int64_t trained = loaded.model.config().context_length;
+  const std::vector<graph::Backend*> devices = loaded.registry.available();
+  if (options.explain) print_explanation(loaded.registry, loaded.model, runner);
+  if (!options.dump_graph.empty()) dump_graph(loaded, options, runner);
   ProgressLine progress("loading");
-  loaded.runner = std::make_unique<engine::Runner>(loaded.model, device, runner, [&](int64_t done, int64_t total) {
+  loaded.runner = std::make_unique<engine::Runner>(loaded.model, devices, runner, [&](int64_t done, int64_t total) {
     progress.update(done, total);
     if (interrupted()) fail(ErrorCode::cancelled, "cancelled while loading");
   });
-  if (options.op_timing) device.set_op_timing(true);
+  progress.clear();
+  if (context > trained) {
+    say("minfer: the context of {} tokens is larger than the {} that the model was trained for; what lies beyond may "
+        "be "
+        "of poor quality\n",
+        context, trained);
+  }
+  if (options.op_timing) set_op_timing(loaded, true);
 }
 
 }  // namespace minfer::cli

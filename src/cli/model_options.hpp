@@ -15,8 +15,9 @@ namespace minfer::cli {
 
 struct ModelOptions {
   std::string model;
-  int64_t context = 0;  // 0: the command's own default
-  int threads = 0;      // 0: one a physical core
+  int64_t context = 0;    // 0: the command's own default
+  int64_t sequences = 1;  // that the KV cache holds, each of the context's length; set by the command
+  int threads = 0;        // 0: one a physical core
   int64_t batch = 512;
   std::string kv_type = "f16";
   bool explain = false;
@@ -36,7 +37,11 @@ void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& d
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
                        bool model_required = true);
 
-// A path, or a name in the model cache ("smollm2-135m" is DIR/smollm2-135m.gguf). Errors: io, naming both places.
+inline constexpr const char* kNoCacheText =
+    "there is no folder of models to look in: neither MINFER_MODEL_DIR nor HOME is set";
+
+// A path, or a name in the model cache ("smollm2-135m" is DIR/smollm2-135m.gguf). Errors: io, naming the places;
+// UsageError for an empty name.
 std::string find_model(const std::string& name_or_path);
 
 // A model with the devices of this process: made from the file's header, then loaded. Members refer to each other, so
@@ -56,8 +61,9 @@ int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, i
 // Errors: UsageError, naming the option.
 engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context);
 
-// Plans and loads, with a progress line; before that prints the plan with --explain and writes the graph with
-// --dump-graph; with --op-timing the steps that follow are timed.
+// Plans and loads, with a progress line, and a notice where `context` is beyond what the model was trained for; before
+// that prints the plan with --explain and writes the graph with --dump-graph; with --op-timing the steps that follow
+// are timed.
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context);
 
 }  // namespace minfer::cli

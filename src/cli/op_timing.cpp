@@ -36,19 +36,25 @@ std::string table(const engine::OpReport& report) {
   return text;
 }
 
-}  // namespace
-
-std::string op_timing_text(const graph::OpTimes& times, const graph::DeviceLimits& limits) {
-  std::string text = fmt::format("op timing; limits: read {:.1f} GB/s, 8-bit dots {:.0f} GOPS, f32 {:.0f} GFLOP/s\n",
-                                 limits.read_bytes_per_second / 1e9, limits.dot8_ops_per_second / 1e9,
-                                 limits.float_ops_per_second / 1e9);
+std::string device_text(const graph::Backend& device, const graph::OpTimes& times, const graph::DeviceLimits& limits) {
+  std::string text = fmt::format(
+      "op timing of {}; limits: read {:.1f} GB/s, 8-bit dots {:.0f} GOPS, f32 {:.0f} GFLOP/s\n", device.name(),
+      limits.read_bytes_per_second / 1e9, limits.dot8_ops_per_second / 1e9, limits.float_ops_per_second / 1e9);
   for (const engine::OpReport& report : engine::report_ops(times, limits)) text += table(report);
   return text;
 }
 
-void print_op_timing(graph::Backend& device) {
-  device.set_op_timing(false);
-  write_stderr(op_timing_text(device.op_times(), device.measure_limits()));
+}  // namespace
+
+void set_op_timing(LoadedModel& loaded, bool on) {
+  for (graph::Backend* device : loaded.registry.available()) device->set_op_timing(on);
+}
+
+void print_op_timing(LoadedModel& loaded) {
+  set_op_timing(loaded, false);
+  for (graph::Backend* device : loaded.registry.available()) {
+    write_stderr(device_text(*device, device->op_times(), device->measure_limits()));
+  }
 }
 
 }  // namespace minfer::cli

@@ -1,16 +1,15 @@
-// What --op-timing prints to stderr at the end: a table for prompts and one for decoding, a row a kind of op, and the
-// sum beside the clock's time of the steps.
+// What --op-timing prints to stderr at the end: for each device a table for prompts and one for decoding, a row a kind
+// of op, and the sum beside the clock's time of the steps.
 #pragma once
 
-#include <string>
-
-#include "graph/backend.hpp"
+#include "cli/model_options.hpp"
 
 namespace minfer::cli {
 
-std::string op_timing_text(const graph::OpTimes& times, const graph::DeviceLimits& limits);
+// On all devices.
+void set_op_timing(LoadedModel& loaded, bool on);
 
-// Measures the device's limits, which takes about a second, and prints.
-void print_op_timing(graph::Backend& device);
+// Measures the devices' limits, which takes about a second each, and prints.
+void print_op_timing(LoadedModel& loaded);
 
 }  // namespace minfer::cli

@@ -1,5 +1,6 @@
 // `minfer perplexity MODEL FILE -c 512 [--json]`: see engine/perplexity.hpp for what is measured.
 // Progress goes to a terminal only; the text is tokenized as it is, without special tokens in it.
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -51,6 +52,10 @@ int run_perplexity(Options options) {
                                              fail(ErrorCode::cancelled, "cancelled after {} windows", done);
                                          });
   progress.clear();
+  if (!std::isfinite(result.perplexity)) {
+    fail(ErrorCode::invalid_input, "{}: the model's logits give no finite perplexity; its weights are broken",
+         options.model.model);
+  }
   if (options.json) {
     write_stdout(nlohmann::ordered_json{{"perplexity", result.perplexity},
                                         {"standard_error", result.standard_error},
@@ -63,7 +68,7 @@ int run_perplexity(Options options) {
     write_stdout(fmt::format("perplexity {:.4f} +- {:.4f} ({} tokens in {} windows of {})\n", result.perplexity,
                              result.standard_error, result.scored_tokens, result.windows, options.model.context));
   }
-  if (options.model.op_timing) print_op_timing(loaded.registry.preferred());
+  if (options.model.op_timing) print_op_timing(loaded);
   return 0;
 }
 

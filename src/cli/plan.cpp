@@ -7,6 +7,7 @@
 #include "cli/io.hpp"
 #include "cli/model_options.hpp"
 #include "cli/usage.hpp"
+#include "engine/placement_plan.hpp"
 #include "engine/plan.hpp"
 
 namespace minfer::cli {
@@ -19,7 +20,6 @@ constexpr int64_t kDefaultContext = 4096;
 
 struct Options {
   ModelOptions model;
-  int64_t parallel = 1;
   bool json = false;
 };
 
@@ -34,13 +34,13 @@ struct DevicePlan {
 };
 
 DevicePlan plan_device(const model::Model& model, const graph::Backend& device, const engine::RunnerOptions& runner) {
-  const graph::MemoryUse use = engine::plan_memory_use(model, device, runner);
+  const graph::Backend* devices[] = {&device};
+  const engine::PartPlan whole = engine::plan_placement(model, devices, runner).parts[0];
   const graph::DeviceMemory memory = device.memory();
-  const engine::Budget budget = engine::decide_budget(use, memory, runner.memory_limit_bytes);
-  const int64_t layers = budget.verdict == Verdict::too_large
-                             ? engine::layers_that_fit(model, device, runner, use, budget.budget_bytes)
-                             : model.config().layers;
-  return {device, memory, use, budget, engine::weights_by_layout(model, device), layers};
+  const engine::Budget budget = engine::decide_budget(whole.memory, memory, runner.memory_limit_bytes);
+  const int64_t layers =
+      budget.verdict == Verdict::too_large ? engine::layers_that_fit(model, device, runner) : model.config().layers;
+  return {device, memory, whole.memory, budget, engine::weights_by_layout(model, whole), layers};
 }
 
 Json device_json(const DevicePlan& plan) {
@@ -96,7 +96,7 @@ std::string device_text(const DevicePlan& plan, int64_t layers) {
   line("total", plan.use.total_bytes());
   text += memory_text(plan);
   const std::string offload =
-      fmt::format("no; the first {} of {} layers would, without embedding and output", plan.layers_that_fit, layers);
+      fmt::format("no; the first {} of {} layers would, with the embedding", plan.layers_that_fit, layers);
   text += fmt::format("  {:<12} {}\n", "fits",
                       plan.budget.verdict == Verdict::fits        ? "yes"
                       : plan.budget.verdict == Verdict::too_large ? offload
@@ -106,8 +106,8 @@ std::string device_text(const DevicePlan& plan, int64_t layers) {
 
 int run_plan(const Options& options) {
   const LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
-  engine::RunnerOptions runner = runner_options(options.model, context_tokens(loaded, options.model, kDefaultContext));
-  runner.sequences = options.parallel;
+  const engine::RunnerOptions runner =
+      runner_options(options.model, context_tokens(loaded, options.model, kDefaultContext));
   Json json = {{"context", runner.context_tokens}, {"parallel", runner.sequences}, {"devices", Json::array()}};
   std::string text = fmt::format("context {} tokens, {} sequence{}\n", runner.context_tokens, runner.sequences,
                                  runner.sequences == 1 ? "" : "s");
@@ -129,7 +129,7 @@ int run_plan(const Options& options) {
 std::function<int()> declare_plan(CLI::App& app) {
   auto options = std::make_shared<Options>();
   add_plan_options(app, options->model, fmt::format("the model's own, at most {}", kDefaultContext));
-  app.add_option("--parallel", options->parallel, "Sequences of that context at once")
+  app.add_option("--parallel", options->model.sequences, "Sequences of that context at once")
       ->type_name("N")
       ->check(whole_number(1, engine::kMaxSequences))
       ->capture_default_str();

@@ -20,7 +20,7 @@ struct NamedTemplate {
 std::optional<NamedTemplate> choose_template(const gguf::File& file, const PromptOptions& options) {
   if (options.raw && !options.template_file.empty()) throw UsageError("--chat-template has no meaning with --raw");
   if (options.raw) return std::nullopt;
-  if (!options.template_file.empty()) return NamedTemplate{read_input(options.template_file), options.template_file};
+  if (!options.template_file.empty()) return NamedTemplate{read_template(options.template_file), options.template_file};
   const auto source = file.metadata().find_string("tokenizer.chat_template");
   if (!source) return std::nullopt;
   return NamedTemplate{std::string(*source), "tokenizer.chat_template of " + file.metadata().source()};
@@ -43,6 +43,14 @@ std::string render(const NamedTemplate& chosen, const tokenizer::Tokenizer& toke
   }
 }
 
+// The text of the first control token that `text` has in it, or an empty one.
+std::string find_control_token(const tokenizer::Tokenizer& tokenizer, std::string_view text) {
+  for (const int32_t id : tokenizer.encode(text, {.parse_special = true, .add_special = false})) {
+    if (tokenizer.vocab().type(id) == tokenizer::TokenType::control) return tokenizer.token_bytes(id);
+  }
+  return {};
+}
+
 }  // namespace
 
 Prompt build_prompt(const gguf::File& file, const tokenizer::Tokenizer& tokenizer, const PromptOptions& options) {
@@ -52,7 +60,8 @@ Prompt build_prompt(const gguf::File& file, const tokenizer::Tokenizer& tokenize
   if (chosen) {
     // The template writes the special tokens itself.
     const std::string text = render(*chosen, tokenizer, options);
-    return {tokenizer.encode(text, {.parse_special = true, .add_special = false}), true};
+    const std::string control_token = find_control_token(tokenizer, options.system + "\n" + options.prompt);
+    return {tokenizer.encode(text, {.parse_special = true, .add_special = false}), true, control_token};
   }
   if (!options.system.empty()) {
     throw UsageError(options.raw ? "--system has no meaning with --raw"

@@ -21,6 +21,8 @@ struct PromptOptions {
 struct Prompt {
   std::vector<int32_t> tokens;
   bool has_template;  // false: the text as it is
+  // A control token whose text stands in what the user typed, where a template should be the only one to write them.
+  std::string control_token = {};
 };
 
 // Errors: unsupported, naming the template and the ways out, where it can't be rendered; UsageError where --system is

@@ -24,7 +24,7 @@ chat::Template load_template(const Options& options) {
     throw UsageError("give --chat-template FILE or --model MODEL");
   }
   if (!options.template_file.empty()) {
-    return chat::Template::parse(read_input(options.template_file), options.template_file);
+    return chat::Template::parse(read_template(options.template_file), options.template_file);
   }
   const gguf::File file(find_model(options.model));
   const auto source = file.metadata().find_string("tokenizer.chat_template");
@@ -37,7 +37,7 @@ chat::Value read_variables(const std::string& path) {
   try {
     return chat::value_from_json(text);
   } catch (const Error& error) {
-    fail(error.code(), "{}: {}", path, error.what());
+    throw UsageError(fmt::format("{}: {}", path, error.what()));
   }
 }
 

@@ -2,6 +2,7 @@
 // there; notices and timings go to stderr.
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "cli/op_timing.hpp"
 #include "cli/prompt.hpp"
 #include "cli/sampler_options.hpp"
+#include "cli/speculation_options.hpp"
 #include "cli/usage.hpp"
 #include "engine/engine.hpp"
 #include "model/vocab.hpp"
@@ -32,6 +34,10 @@ struct Options {
   bool raw = false;
   int64_t max_tokens = -1;
   std::vector<std::string> stops;
+  std::string overflow = "stop";
+  int64_t keep = 0;
+  std::string session;
+  SpeculationOptions speculation;
 };
 
 std::string prompt_text(const Options& options) {
@@ -51,6 +57,12 @@ void print_timings(const engine::Result& result, uint64_t seed) {
       result.prompt_tokens, result.prompt_seconds, rate(result.prompt_tokens, result.prompt_seconds),
       result.generated_tokens, result.generate_seconds,
       rate(std::max<int64_t>(result.generated_tokens - 1, 0), result.generate_seconds), seed);
+  if (result.session_tokens > 0) say("minfer: went on after {} tokens of the session\n", result.session_tokens);
+  if (result.shifts > 0) say("minfer: the context was shifted {} time(s)\n", result.shifts);
+  if (result.drafted_tokens > 0) {
+    say("minfer: {} of {} drafted tokens were accepted ({:.0f}%)\n", result.accepted_tokens, result.drafted_tokens,
+        100.0 * static_cast<double>(result.accepted_tokens) / static_cast<double>(result.drafted_tokens));
+  }
 }
 
 int finish(const engine::Result& result, int64_t context) {
@@ -61,7 +73,8 @@ int finish(const engine::Result& result, int64_t context) {
 }
 
 // Streams the answer to stdout; Ctrl-C ends it between two steps. Errors: that of the request, or of stdout.
-engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer, engine::Request request) {
+engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer, engine::Request request,
+                      const engine::BatcherOptions& batcher) {
   constexpr auto kInterruptPoll = std::chrono::milliseconds(20);
   std::promise<engine::Result> ended;
   std::optional<Error> broken_output;
@@ -76,7 +89,7 @@ engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer
                                     }
                                   },
                                   [&](const engine::Result& result) { ended.set_value(result); }};
-  engine::Engine engine(*loaded.runner, tokenizer, {});
+  engine::Engine engine(*loaded.runner, tokenizer, batcher);
   const engine::RequestId id = engine.submit(std::move(request), listener);
   auto result = ended.get_future();
   while (result.wait_for(kInterruptPoll) != std::future_status::ready) {
@@ -94,8 +107,16 @@ engine::Request make_request(const Options& options, const Prompt& prompt, const
   request.prompt = prompt.tokens;
   request.max_tokens = options.max_tokens;
   request.stops = options.stops;
+  request.overflow = options.overflow == "shift" ? engine::Overflow::shift : engine::Overflow::stop;
+  request.keep_tokens = options.keep;
+  request.session_path = options.session;
+  if (options.keep > 0 && options.overflow != "shift") throw UsageError("--keep goes with --overflow shift");
+  if (options.keep > static_cast<int64_t>(prompt.tokens.size())) {
+    throw UsageError(fmt::format("--keep {}: the prompt has {} tokens", options.keep, prompt.tokens.size()));
+  }
   for (const std::string& stop : options.stops) {
     if (stop.empty()) throw UsageError("--stop: an empty text stops nothing; give at least one character");
+    check_utf8(stop, "--stop");
   }
   if (request.prompt.empty()) throw UsageError("the prompt is empty, and the model needs at least one token to start");
   if (static_cast<int64_t>(request.prompt.size()) > context) {
@@ -105,6 +126,14 @@ engine::Request make_request(const Options& options, const Prompt& prompt, const
   return request;
 }
 
+// A prompt that goes on with a session does not begin a text.
+void continue_session(engine::Request& request, const tokenizer::Tokenizer& tokenizer) {
+  std::error_code ignored;
+  if (request.session_path.empty() || !std::filesystem::exists(request.session_path, ignored)) return;
+  const auto bos = tokenizer.vocab().bos();
+  if (bos && request.prompt.size() > 1 && request.prompt.front() == *bos) request.prompt.erase(request.prompt.begin());
+}
+
 int run(const Options& options) {
   const std::string text = prompt_text(options);
   LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
@@ -112,16 +141,25 @@ int run(const Options& options) {
   const int64_t context = context_tokens(loaded, options.model, kDefaultContext);
   const Prompt prompt =
       build_prompt(loaded.model.file(), tokenizer, {text, options.system, options.raw, options.template_file});
-  const engine::Request request = make_request(options, prompt, tokenizer, context);
+  engine::Request request = make_request(options, prompt, tokenizer, context);
+  continue_session(request, tokenizer);
+  const auto draft = open_draft_model(options.speculation, options.model, loaded.model);
   load_weights(loaded, options.model, context);
+  if (draft != nullptr) load_weights(*draft, options.model, context);
+  engine::BatcherOptions batcher;
+  set_speculation(options.speculation, draft.get(), batcher);
   if (!prompt.has_template && !options.raw) {
     say("minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
   }
-  const engine::Result result = answer(loaded, tokenizer, request);
+  if (!prompt.control_token.empty()) {
+    say("minfer: the prompt has the text of the control token '{}' in it, and the model reads it as that token\n",
+        printable(prompt.control_token));
+  }
+  const engine::Result result = answer(loaded, tokenizer, request, batcher);
   if (result.error) throw *result.error;
   if (result.generated_tokens > 0) write_stdout("\n");
   print_timings(result, request.sampler.seed);
-  if (options.model.op_timing) print_op_timing(loaded.registry.preferred());
+  if (options.model.op_timing) print_op_timing(loaded);
   return finish(result, context);
 }
 
@@ -143,6 +181,18 @@ std::function<int()> declare_run(CLI::App& app) {
   app.add_option("--stop", options->stops, "Text that ends the answer; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
+  app.add_option("--overflow", options->overflow, "A full context: stop, or shift (drop the older half, go on)")
+      ->type_name("POLICY")
+      ->check(one_of({"stop", "shift"}))
+      ->capture_default_str();
+  app.add_option("--keep", options->keep, "Tokens of the prompt that --overflow shift keeps")
+      ->type_name("N")
+      ->check(whole_number(0, engine::kMaxContextTokens))
+      ->capture_default_str();
+  app.add_option("--session", options->session,
+                 "Go on with the session in FILE where it is there, and save it at the end")
+      ->type_name("FILE");
+  add_speculation_options(app, options->speculation);
   add_sampler_options(app, options->sampler);
   return [options] { return run(*options); };
 }

@@ -7,12 +7,14 @@
 #include <random>
 
 #include "cli/command.hpp"
+#include "cli/io.hpp"
 #include "cli/usage.hpp"
 
 namespace minfer::cli {
 
 void add_sampler_options(CLI::App& app, SamplerOptions& options) {
   engine::SamplerParams& p = options.params;
+  options.app = &app;
   const auto add = [&app](const std::string& flags, auto& value, const std::string& text, const std::string& unit,
                           const CLI::Validator& check) {
     app.add_option(flags, value, text)->type_name(unit)->check(check)->capture_default_str()->group("Sampling");
@@ -77,12 +79,37 @@ std::vector<int32_t> breaker_ids(const std::vector<std::string>& breakers, const
   for (size_t id = 0; id < tokenizer.vocab().size(); ++id) {
     const std::string text = tokenizer.token_bytes(static_cast<int32_t>(id));
     for (const std::string& breaker : breakers) {
-      if (breaker.empty() || text.find(breaker) == std::string::npos) continue;
+      if (text.find(breaker) == std::string::npos) continue;
       ids.push_back(static_cast<int32_t>(id));
       break;
     }
   }
   return ids;
+}
+
+void check_breakers(const std::vector<std::string>& breakers) {
+  for (const std::string& breaker : breakers) {
+    if (breaker.empty()) throw UsageError("--dry-sequence-breaker: an empty text breaks nothing; give a character");
+    check_utf8(breaker, "--dry-sequence-breaker");
+  }
+}
+
+// Mirostat takes the place of the filters: one that the user turned on himself would do nothing.
+void check_mirostat(const SamplerOptions& options) {
+  const engine::SamplerParams& p = options.params;
+  if (p.mirostat == 0) return;
+  const auto refuse = [&](const char* name) {
+    throw UsageError(fmt::format("--mirostat {} and {} can't both hold; leave one of them out", p.mirostat, name));
+  };
+  if (p.temperature == 0.0F) refuse("--temp 0");
+  const std::pair<const char*, bool> filters[] = {{"--top-k", p.top_k != 0},
+                                                  {"--top-p", p.top_p != 1.0F},
+                                                  {"--min-p", p.min_p != 0.0F},
+                                                  {"--typical-p", p.typical_p != 1.0F},
+                                                  {"--xtc-probability", p.xtc_probability != 0.0F}};
+  for (const auto& [name, is_on] : filters) {
+    if (is_on && options.app->count(name) > 0) refuse(name);
+  }
 }
 
 }  // namespace
@@ -91,12 +118,14 @@ engine::SamplerParams resolve_sampler(const SamplerOptions& options, const token
   engine::SamplerParams params = options.params;
   params.seed = options.seed ? *options.seed : std::random_device{}();
   for (const std::string& text : options.logit_bias) params.logit_bias.push_back(parse_bias(text));
+  check_breakers(options.dry_breakers);
   if (params.dry_multiplier != 0) params.dry_breakers = breaker_ids(options.dry_breakers, tokenizer);
   try {
     engine::check_sampler_params(params, static_cast<int64_t>(tokenizer.vocab().size()));
   } catch (const Error& error) {
     throw UsageError(error.what());
   }
+  check_mirostat(options);
   return params;
 }
 

@@ -18,12 +18,13 @@ struct SamplerOptions {
   std::optional<uint64_t> seed;         // empty: a random one
   std::vector<std::string> logit_bias;  // "ID=BIAS"
   std::vector<std::string> dry_breakers = {"\n", ":", "\"", "*"};
+  const CLI::App* app = nullptr;  // tells which options the user gave; outlives the command
 };
 
 void add_sampler_options(CLI::App& app, SamplerOptions& options);
 
-// The parameters, complete: seed drawn where none was given, biases and breakers resolved to token ids, ranges checked.
-// Errors: UsageError naming the option.
+// The parameters, complete: seed drawn where none was given, biases and breakers resolved to token ids, ranges and
+// combinations checked. Errors: UsageError naming the option.
 engine::SamplerParams resolve_sampler(const SamplerOptions& options, const tokenizer::Tokenizer& tokenizer);
 
 }  // namespace minfer::cli

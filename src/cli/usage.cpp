@@ -123,6 +123,30 @@ CLI::Validator byte_size() {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator number_list(int64_t least, int64_t most) {
+  const auto check = [least, most](std::string& text) {
+    for (const int64_t number : split_numbers(text)) {
+      if (number < least || number > most) {
+        return fmt::format("'{}' is not a list such as 16,32 of whole numbers from {} to {}", text, least, most);
+      }
+    }
+    return std::string();
+  };
+  return CLI::Validator(check, "");
+}
+
+std::vector<int64_t> split_numbers(std::string_view text) {
+  std::vector<int64_t> numbers;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    int64_t number = 0;
+    const bool is_number = parse_number(std::string(text.substr(begin, end - begin)), number);
+    numbers.push_back(is_number ? number : -1);
+    begin = end + 1;
+  }
+  return numbers;
+}
+
 CLI::Validator one_of(std::vector<std::string> words) {
   const auto check = [words = std::move(words)](std::string& text) {
     if (std::find(words.begin(), words.end(), text) != words.end()) return std::string();

@@ -2,6 +2,7 @@
 #include "engine/batcher.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/error.hpp"
@@ -37,13 +38,14 @@ Batcher::Batcher(Runner& runner, const tokenizer::Tokenizer& tokenizer, const Ba
     : runner_(runner), tokenizer_(tokenizer), options_(options) {
   check_option("max_running", options.max_running, graph::kMaxOutputs);
   check_option("max_waiting", options.max_waiting, kMaxWaiting);
+  if (options.draft_depth != 0) check_option("draft_depth", options.draft_depth, kMaxDepth);
   const size_t streams = static_cast<size_t>(options.max_running);
   const size_t rows = static_cast<size_t>(runner.options().batch_tokens);
   running_.reserve(streams);
   pending_.reserve(streams);
   shares_.reserve(streams);
   entries_.reserve(streams);
-  output_rows_.reserve(streams);
+  output_rows_.reserve(static_cast<size_t>(graph::kMaxOutputs));
   sequences_.reserve(streams);
   token_ids_.reserve(rows);
 }
@@ -57,8 +59,11 @@ RequestId Batcher::submit(Request request, Listener listener) {
   }
   check_request(request, runner_);
   const RequestId id = next_id_++;
+  auto proposer = options_.make_proposer ? options_.make_proposer(request) : nullptr;
+  const DepthPolicy depth =
+      options_.draft_depth > 0 ? DepthPolicy::fixed(options_.draft_depth) : DepthPolicy::adaptive(kMaxDepth);
   waiting_.push_back(std::make_unique<Stream>(id, std::move(request), std::move(listener), tokenizer_, runner_.cache(),
-                                              options_.share_prefixes));
+                                              options_.share_prefixes, std::move(proposer), depth));
   return id;
 }
 
@@ -86,8 +91,12 @@ bool Batcher::step() {
   end_cancelled();
   admit();
   if (running_.empty()) return false;
+  const auto start = std::chrono::steady_clock::now();
   plan_step();
-  if (!entries_.empty()) run_step();
+  if (!entries_.empty()) {
+    run_step();
+    record_cost(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
   remove_ended();
   return !running_.empty() || !waiting_.empty();
 }
@@ -116,7 +125,8 @@ int64_t Batcher::promised_pages(size_t group) const {
   for (const auto& stream : running_) {
     const Sequence& sequence = stream->sequence();
     const int64_t known = sequence.length() + static_cast<int64_t>(stream->pending().size());
-    const int64_t held = static_cast<int64_t>(sequence.pages(group).size()) - sequence.first_page(group);
+    const int64_t held =
+        static_cast<int64_t>(sequence.pages(group).size()) - sequence.first_token(group) / graph::kPageTokens;
     pages += std::max<int64_t>(0, pages_for(group, known) - held);
   }
   return pages;
@@ -138,13 +148,34 @@ void Batcher::admit() {
   while (!waiting_.empty() && may_start(*waiting_.front())) {
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
-    const int64_t known = static_cast<int64_t>(running_.back()->pending().size());
-    running_.back()->start();
-    stats_.reused_tokens += known - static_cast<int64_t>(running_.back()->pending().size());
+    Stream& stream = *running_.back();
+    const int64_t known = static_cast<int64_t>(stream.pending().size());
+    try {
+      stream.start(session_target(stream));
+      stats_.reused_tokens += known - static_cast<int64_t>(stream.pending().size());
+    } catch (const Error& error) {
+      fail_stream(stream, error);
+    }
   }
+  remove_ended();
+}
+
+const SessionTarget* Batcher::session_target(const Stream& stream) {
+  if (!stream.has_session()) return nullptr;
+  if (!session_target_) {
+    identity_ = identify_model(runner_.model().file(), runner_.model().config().vocabulary);
+    session_target_.emplace(SessionTarget{*identity_, runner_.kv_spec(), runner_.cache()});
+  }
+  return &*session_target_;
 }
 
 void Batcher::end(Stream& stream, StopReason reason) {
+  try {
+    const SessionTarget* target = session_target(stream);
+    if (target != nullptr && stream.has_started()) stream.save(*target);
+  } catch (const Error& error) {
+    return fail_stream(stream, error);
+  }
   stream.end(reason, std::nullopt);
 }
 

@@ -10,7 +10,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,6 +27,9 @@ struct BatcherOptions {
   int64_t max_running = graph::kMaxOutputs;  // sequences in the cache at once
   int64_t max_waiting = 256;                 // requests beyond those; more are refused
   bool share_prefixes = true;
+  // Speculation: makes the proposer of a request. Empty: none.
+  std::function<std::unique_ptr<Proposer>(const Request& request)> make_proposer;
+  int64_t draft_depth = 0;  // tokens; 0: as many as pay, measured as it runs
 };
 
 inline constexpr int64_t kMaxWaiting = 1 << 16;
@@ -34,6 +39,8 @@ struct BatcherStats {
   int64_t rows = 0;
   int64_t preemptions = 0;
   int64_t reused_tokens = 0;  // found in the prefix cache
+  int64_t drafted_tokens = 0;
+  int64_t accepted_tokens = 0;
   int64_t running = 0;
   int64_t waiting = 0;
 };
@@ -58,7 +65,9 @@ class Batcher {
  private:
   struct Entry {
     Stream* stream;
-    int64_t rows;
+    int64_t rows;         // of its pending tokens
+    bool has_logits;      // they are all that is pending
+    int64_t drafted = 0;  // rows behind those
   };
 
   void end_cancelled();
@@ -66,6 +75,7 @@ class Batcher {
   int64_t promised_pages(size_t group) const;
   bool may_start(const Stream& stream) const;
   void admit();
+  const SessionTarget* session_target(const Stream& stream);
   void end(Stream& stream, StopReason reason);
   void fail_stream(Stream& stream, const Error& error);
   void remove_ended();
@@ -74,6 +84,7 @@ class Batcher {
   void plan_step();
   void add_decode(Stream& stream);
   void add_prompt(Stream& stream, int64_t rows);
+  void add_drafts();
   void give_way();
   Error no_pages(const Stream& stream) const;
   Stream* latest_preemptable() const;
@@ -81,12 +92,16 @@ class Batcher {
   void requeue_preempted();
   void run_step();
   void take_logits(std::span<const float> logits);
+  void record_cost(double seconds);
 
   Runner& runner_;
   const tokenizer::Tokenizer& tokenizer_;
   BatcherOptions options_;
   RequestId next_id_ = 1;
   BatcherStats stats_;
+  StepCost cost_;
+  std::optional<ModelIdentity> identity_;  // read for the first session
+  std::optional<SessionTarget> session_target_;
   std::deque<std::unique_ptr<Stream>> waiting_;   // in order of arrival
   std::vector<std::unique_ptr<Stream>> running_;  // in order of arrival
   // The step being built; kept for their capacity.

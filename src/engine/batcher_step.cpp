@@ -35,6 +35,7 @@ void Batcher::plan_step() {
   for (size_t i = 0; i < running_.size(); ++i) {
     if (pending_[i] > 1) add_prompt(*running_[i], shares_[i]);
   }
+  add_drafts();
   // Prompts that hold each other's pages: the latest gives way, and the next step goes on.
   if (entries_.empty() && !running_.empty()) give_way();
   requeue_preempted();
@@ -48,14 +49,40 @@ void Batcher::add_decode(Stream& stream) {
     }
     preempt(*victim);
   }
-  if (!stream.preempted) entries_.push_back({&stream, 1});
+  if (!stream.preempted) entries_.push_back({&stream, 1, !stream.is_finishing()});
 }
 
 void Batcher::add_prompt(Stream& stream, int64_t rows) {
   while (rows > 0 && !stream.preempted && !stream.sequence().reserve(rows)) {
     rows = (rows - 1) / graph::kPageTokens * graph::kPageTokens;
   }
-  if (rows > 0 && !stream.preempted) entries_.push_back({&stream, rows});
+  if (rows > 0 && !stream.preempted) {
+    entries_.push_back({&stream, rows, rows == static_cast<int64_t>(stream.pending().size())});
+  }
+}
+
+// Rows and outputs that are left over go to drafts, in order of arrival.
+void Batcher::add_drafts() {
+  int64_t rows = 0, outputs = 0;
+  for (const Entry& entry : entries_) {
+    rows += entry.rows;
+    outputs += entry.has_logits ? 1 : 0;
+  }
+  for (Entry& entry : entries_) {
+    Stream& stream = *entry.stream;
+    stream.drop_draft();
+    if (entry.rows > 1 || !entry.has_logits) continue;
+    const int64_t context = runner_.options().context_tokens - stream.sequence().length() - 1;
+    const int64_t most = std::min({runner_.options().batch_tokens - rows, graph::kMaxOutputs - outputs, context});
+    stream.propose(most, rows - 1, cost_);
+    entry.drafted = static_cast<int64_t>(stream.draft().tokens.size());
+    if (entry.drafted > 0 && !stream.sequence().reserve(1 + entry.drafted)) {
+      stream.drop_draft();
+      entry.drafted = 0;
+    }
+    rows += entry.drafted;
+    outputs += entry.drafted;
+  }
 }
 
 void Batcher::give_way() {
@@ -98,11 +125,14 @@ void Batcher::run_step() {
   output_rows_.clear();
   sequences_.clear();
   for (const Entry& entry : entries_) {
-    const auto pending = entry.stream->pending();
-    sequences_.push_back(entry.stream->sequence().step(static_cast<int64_t>(token_ids_.size()), entry.rows));
-    token_ids_.insert(token_ids_.end(), pending.begin(), pending.begin() + entry.rows);
-    if (entry.rows == static_cast<int64_t>(pending.size())) {
-      output_rows_.push_back(static_cast<int32_t>(token_ids_.size()) - 1);
+    const Stream& stream = *entry.stream;
+    const auto pending = stream.pending().first(static_cast<size_t>(entry.rows));
+    const int64_t first_row = static_cast<int64_t>(token_ids_.size());
+    sequences_.push_back(stream.sequence().step(first_row, entry.rows + entry.drafted));
+    token_ids_.insert(token_ids_.end(), pending.begin(), pending.end());
+    token_ids_.insert(token_ids_.end(), stream.draft().tokens.begin(), stream.draft().tokens.end());
+    for (int64_t i = 0; entry.has_logits && i <= entry.drafted; ++i) {
+      output_rows_.push_back(static_cast<int32_t>(first_row + entry.rows - 1 + i));
     }
   }
   ++stats_.steps;
@@ -120,18 +150,25 @@ void Batcher::take_logits(std::span<const float> logits) {
   const size_t vocabulary = static_cast<size_t>(runner_.model().config().vocabulary);
   for (const Entry& entry : entries_) {
     Stream& stream = *entry.stream;
-    const auto pending = stream.pending();
-    const bool has_logits = entry.rows == static_cast<int64_t>(pending.size());
-    stream.sequence().commit(pending.first(static_cast<size_t>(entry.rows)));
-    if (!has_logits) continue;
-    const auto mine = logits.first(vocabulary);
-    logits = logits.subspan(vocabulary);
+    const size_t mine = entry.has_logits ? static_cast<size_t>(1 + entry.drafted) * vocabulary : 0;
     try {
-      if (const auto reason = stream.draw(mine)) end(stream, *reason);
+      const auto reason = stream.advance(entry.rows, logits.first(mine));
+      if (reason) end(stream, *reason);
     } catch (const Error& error) {
       fail_stream(stream, error);
     }
+    logits = logits.subspan(mine);
   }
+}
+
+// What speculation learns from a step: steps with a prompt's rows tell nothing.
+void Batcher::record_cost(double seconds) {
+  for (const Entry& entry : entries_) {
+    if (entry.rows > 1 || !entry.has_logits) return;
+  }
+  const int64_t rows = static_cast<int64_t>(token_ids_.size());
+  cost_.record(rows, seconds);
+  for (const Entry& entry : entries_) entry.stream->record_draft(cost_, rows - 1 - entry.drafted);
 }
 
 }  // namespace minfer::engine

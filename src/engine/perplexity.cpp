@@ -18,6 +18,16 @@ double log_probability(std::span<const float> logits, int32_t token) {
   return static_cast<double>(logits[static_cast<size_t>(token)]) - largest - std::log(sum);
 }
 
+// The surprise of `target`, which is a number unless the model's logits are none.
+double surprise(std::span<const float> logits, int32_t target, int64_t window, int64_t position) {
+  const double nll = -log_probability(logits, target);
+  if (std::isfinite(nll)) return nll;
+  const auto wrong = std::find_if(logits.begin(), logits.end(), [](float logit) { return !std::isfinite(logit); });
+  fail(ErrorCode::invalid_input,
+       "the model gave {} as the logit of token {} at position {} of window {}; its weights are broken", *wrong,
+       wrong - logits.begin(), position, window);
+}
+
 }  // namespace
 
 PerplexityResult perplexity(Runner& runner, std::span<const int32_t> tokens, int64_t window, int64_t max_windows,
@@ -43,8 +53,8 @@ PerplexityResult perplexity(Runner& runner, std::span<const int32_t> tokens, int
     Sequence sequence(runner.cache());
     append_scored(runner, sequence, ids, first, [&](int64_t position, std::span<const float> logits) {
       if (position + 1 >= window) return;
+      const double nll = surprise(logits, targets[static_cast<size_t>(position + 1)], w, position);
       if (each) each(w, position, logits);
-      const double nll = -log_probability(logits, targets[static_cast<size_t>(position + 1)]);
       sum += nll;
       sum_squares += nll * nll;
       ++result.scored_tokens;

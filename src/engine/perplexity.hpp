@@ -25,7 +25,8 @@ struct PerplexityResult {
 using LogitsFn = std::function<void(int64_t window, int64_t position, std::span<const float> logits)>;
 
 // `bos`: the BOS token where the model adds one. `each` may be empty; so may `progress`. Errors: invalid_input for a
-// text shorter than two windows or a window under 4 tokens or beyond the runner's context.
+// text shorter than two windows, a window under 4 tokens or beyond the runner's context, or logits that are no numbers
+// (broken weights).
 PerplexityResult perplexity(Runner& runner, std::span<const int32_t> tokens, int64_t window, int64_t max_windows,
                             std::optional<int32_t> bos, const LogitsFn& each,
                             const std::function<void(int64_t done, int64_t total)>& progress);

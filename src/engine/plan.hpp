@@ -5,10 +5,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/placement_plan.hpp"
 #include "engine/runner.hpp"
 #include "graph/backend.hpp"
 #include "model/model.hpp"
@@ -18,14 +18,16 @@ namespace minfer::engine {
 // A plan beyond it is refused: no machine has as much, and below it no sum of sizes overflows.
 inline constexpr int64_t kMaxPlanBytes = int64_t{1} << 50;
 
+// Errors: invalid_input for options out of range.
+void check_options(const RunnerOptions& options);
+
 // The KV cache of a model: layers of equal window are a group.
 graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options);
 
-// The step shapes that bound the arena: the most tokens, and the most rows of logits.
-std::vector<graph::StepShape> largest_shapes(const RunnerOptions& options);
+// What a cache takes on a device. Errors: out_of_memory beyond kMaxPlanBytes.
+int64_t planned_kv_bytes(const graph::Backend& device, const graph::KvSpec& spec);
 
-// What the model will take on the device. Errors: invalid_input for options out of range, unsupported where the device
-// can't hold a weight or the cache, out_of_memory beyond kMaxPlanBytes.
+// What the whole model will take on a device. Reads no tensor data. Errors: those of plan_placement.
 graph::MemoryUse plan_memory_use(const model::Model& model, const graph::Backend& device, const RunnerOptions& options);
 
 // The weights that a device holds in the same way.
@@ -37,7 +39,7 @@ struct LayoutUse {
   int64_t tensors = 0;
   int64_t bytes = 0;
 };
-std::vector<LayoutUse> weights_by_layout(const model::Model& model, const graph::Backend& device);
+std::vector<LayoutUse> weights_by_layout(const model::Model& model, const PartPlan& part);
 
 // Whether a plan fits, and the number that decides it.
 struct Budget {
@@ -51,10 +53,5 @@ Budget decide_budget(const graph::MemoryUse& use, const graph::DeviceMemory& mem
 
 // Errors: out_of_memory with the numbers and a way out where the plan does not fit.
 void check_budget(const graph::MemoryUse& use, const graph::Backend& device, std::optional<int64_t> limit);
-
-// How many layers from the first on would fit in `budget_bytes`, each with its weights and its cache, beside the
-// activations and the scratch of `use`; the embedding and the output stay elsewhere.
-int64_t layers_that_fit(const model::Model& model, const graph::Backend& device, const RunnerOptions& options,
-                        const graph::MemoryUse& use, int64_t budget_bytes);
 
 }  // namespace minfer::engine

@@ -26,6 +26,8 @@ struct Request {
   std::vector<std::string> stops;
   Overflow overflow = Overflow::stop;
   int64_t keep_tokens = 0;  // of the prompt, with Overflow::shift
+  // A session file (kv/session_file.hpp): where it is there, its tokens come before the prompt; the end writes it.
+  std::string session_path;
 };
 
 enum class StopReason : uint8_t {
@@ -41,10 +43,13 @@ struct Result {
   StopReason reason = StopReason::end_of_generation;
   std::optional<Error> error;  // with StopReason::failed
   int64_t prompt_tokens = 0;
+  int64_t session_tokens = 0;    // before the prompt, from the session file
   int64_t reused_tokens = 0;     // of the prompt, found in the prefix cache
   int64_t generated_tokens = 0;  // drawn, the end token included
   int64_t preemptions = 0;       // how often its pages were taken and computed again
   int64_t shifts = 0;            // how often the context was shifted
+  int64_t drafted_tokens = 0;    // guessed by speculation
+  int64_t accepted_tokens = 0;   // of those, the ones that stood
   double queue_seconds = 0;      // from submission to the first step
   double prompt_seconds = 0;     // from the first step to the first drawn token
   double generate_seconds = 0;   // from then to the end: generated_tokens - 1 steps

@@ -1,61 +1,86 @@
 // Loading and the executable cache. See runner.hpp.
 #include "engine/runner.hpp"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/error.hpp"
+#include "engine/kv/split_store.hpp"
 #include "engine/plan.hpp"
-#include "graph/passes.hpp"
-#include "graph/placement.hpp"
+#include "graph/memory_plan.hpp"
 
 namespace minfer::engine {
-namespace {
 
-std::vector<graph::WeightLayout> layouts_of(const model::Model& model, const graph::Backend& device) {
-  std::vector<graph::WeightLayout> layouts;
-  for (const graph::WeightSource& source : model.weights()) {
-    layouts.push_back(device.choose_layout(source.shape, source.dtype, source.role));
-  }
-  return layouts;
-}
-
-}  // namespace
-
-graph::Graph device_graph(const model::Model& model, const graph::Backend& device, const graph::StepShape& shape,
-                          bool fuse) {
-  const auto layouts = layouts_of(model, device);
-  const graph::DeviceTraits traits{
-      [&](graph::Op op) { return device.has_op(op); },
-      [&](graph::WeightId id) { return layouts[static_cast<size_t>(id)].activation_format; }};
-  return graph::optimize(model.build_graph(shape), model.weight_shapes(), traits, fuse);
+Runner::Runner(const model::Model& model, std::span<graph::Backend* const> devices, const RunnerOptions& options,
+               const graph::ProgressFn& progress)
+    : model_(model),
+      devices_(devices.begin(), devices.end()),
+      options_(options),
+      placement_(plan_placement(model, devices_, options)) {
+  kv_spec_ = engine::kv_spec(model, options);
+  check_budgets(placement_, devices_, options.memory_limit_bytes);
+  load(progress);
+  // The largest first: its memory plan bounds those of all others.
+  stages(largest_shape(options));
 }
 
 Runner::Runner(const model::Model& model, graph::Backend& device, const RunnerOptions& options,
                const graph::ProgressFn& progress)
-    : model_(model),
-      device_(device),
-      options_(options),
-      kv_spec_(engine::kv_spec(model, options)),
-      memory_(plan_memory_use(model, device, options)) {
-  check_budget(memory_, device, options.memory_limit_bytes);
-  weights_ = device.load_weights(model.weights(), progress);
-  kv_ = device.create_kv_store(kv_spec_);
-  cache_ = std::make_unique<KvCache>(kv_spec_, *kv_);
-  // The largest first: the device's arena never has to grow afterwards.
-  for (const graph::StepShape& shape : largest_shapes(options)) executable(shape);
+    : Runner(model, std::array<graph::Backend*, 1>{&device}, options, progress) {}
+
+void Runner::load(const graph::ProgressFn& progress) {
+  const int64_t total_bytes = memory().weights_bytes;
+  int64_t done_bytes = 0;
+  std::vector<graph::KvStore*> stores;
+  for (const PartPlan& part : placement_.parts) {
+    graph::Backend& device = *devices_[part.device];
+    std::vector<graph::WeightSource> sources(model_.weights().begin(), model_.weights().end());
+    for (size_t i = 0; i < sources.size(); ++i) sources[i].role = part.roles[i];
+    const auto report = [&](int64_t done, int64_t) {
+      if (progress) progress(done_bytes + done, total_bytes);
+    };
+    Loaded loaded;
+    loaded.weights = device.load_weights(sources, report);
+    loaded.kv = device.create_kv_store(part.kv);
+    loaded.workspace = device.create_workspace(part.memory.activation_bytes, part.memory.scratch_bytes);
+    done_bytes += part.memory.weights_bytes;
+    stores.push_back(loaded.kv.get());
+    loaded_.push_back(std::move(loaded));
+  }
+  if (stores.size() > 1) split_kv_ = std::make_unique<SplitKvStore>(stores);
+  cache_ = std::make_unique<KvCache>(kv_spec_, split_kv_ != nullptr ? *split_kv_ : *stores[0]);
 }
 
-graph::Executable& Runner::executable(const graph::StepShape& shape) {
-  auto& slot = executables_[shape];
-  if (slot == nullptr) {
-    graph::Graph graph = device_graph(model_, device_, shape, options_.fuse);
-    const graph::Backend* devices[] = {&device_};
-    graph::place(graph, devices);
-    const auto bytes = [&](const graph::ValueType& type, int64_t rows) { return device_.value_bytes(type, rows); };
-    graph::MemoryPlan plan = graph::plan_memory(graph, bytes);
-    slot = device_.compile(std::move(graph), std::move(plan), *weights_, *kv_);
+graph::MemoryUse Runner::memory() const {
+  graph::MemoryUse sum;
+  for (const PartPlan& part : placement_.parts) {
+    sum.weights_bytes += part.memory.weights_bytes;
+    sum.kv_bytes += part.memory.kv_bytes;
+    sum.activation_bytes += part.memory.activation_bytes;
+    sum.scratch_bytes += part.memory.scratch_bytes;
   }
-  return *slot;
+  return sum;
+}
+
+std::span<const Runner::Stage> Runner::stages(const graph::StepShape& shape) {
+  std::vector<Stage>& stages = stages_[shape];
+  if (!stages.empty()) return stages;
+  std::vector<Stage> made;
+  auto graphs = part_graphs(model_, devices_, placement_.parts, shape, options_.fuse);
+  for (size_t p = 0; p < graphs.size(); ++p) {
+    graph::Backend& device = *devices_[placement_.parts[p].device];
+    const auto bytes = [&](const graph::ValueType& type, int64_t rows) { return device.value_bytes(type, rows); };
+    Loaded& loaded = loaded_[p];
+    if (loaded.largest_plan.offsets.empty()) loaded.largest_plan = graph::plan_memory(graphs[p].graph, bytes);
+    graph::MemoryPlan plan = graph::plan_memory_within(graphs[p].graph, bytes, loaded.largest_plan);
+    imports_.reserve(graphs[p].imports.size());
+    made.push_back(
+        {device.compile(std::move(graphs[p].graph), std::move(plan), *loaded.weights, *loaded.kv, *loaded.workspace),
+         std::move(graphs[p].imports)});
+  }
+  stages = std::move(made);
+  return stages;
 }
 
 void Runner::check_tokens(std::span<const int32_t> ids) const {
@@ -69,9 +94,26 @@ void Runner::check_tokens(std::span<const int32_t> ids) const {
 
 std::span<const float> Runner::step(const graph::StepData& data) {
   check_tokens(data.token_ids);
-  const auto shape = graph::bucket_shape(static_cast<int64_t>(data.token_ids.size()),
-                                         static_cast<int64_t>(data.output_rows.size()), options_.batch_tokens);
-  return executable(shape).run(data);
+  const auto tokens = static_cast<int64_t>(data.token_ids.size());
+  const auto outputs = static_cast<int64_t>(data.output_rows.size());
+  if (tokens < 1 || tokens > options_.batch_tokens) {
+    fail(ErrorCode::invalid_input, "a step of {} tokens; expected 1 to {}", tokens, options_.batch_tokens);
+  }
+  if (outputs > std::min(tokens, graph::kMaxOutputs)) {
+    fail(ErrorCode::invalid_input, "logits of {} rows in a step of {} tokens; expected one a token, and at most {}",
+         outputs, tokens, graph::kMaxOutputs);
+  }
+  const auto parts = stages(graph::bucket_shape(tokens, outputs, options_.batch_tokens));
+  std::span<const float> logits;
+  for (const Stage& stage : parts) {
+    imports_.clear();
+    for (const graph::PartImport& from : stage.imports) {
+      imports_.push_back(parts[from.part].executable->exported(from.export_index));
+      copied_bytes_ += static_cast<int64_t>(imports_.back().size_bytes());
+    }
+    logits = stage.executable->run(data, imports_);
+  }
+  return logits;
 }
 
 }  // namespace minfer::engine

@@ -1,6 +1,8 @@
-// A model on a device, ready to run steps: its weights, its KV pages, and the executables of the step shapes met so
-// far. What it takes in memory is planned from the header (plan.hpp) and checked against the device before anything is
-// loaded. One thread, the engine's, makes all calls. The Model and the Backend outlive the runner.
+// A model on its devices, ready to run steps: weights, KV pages and workspaces, and the executables of the step shapes
+// met so far. Which layers go where and what they take is planned from the header and checked against the devices
+// before anything is loaded (plan.hpp, placement_plan.hpp). Parts run in the order of the layers; rows of the hidden
+// state are copied from one to the next. One thread, the engine's, makes all calls. The Model and the Backends outlive
+// the runner.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "engine/kv/kv_cache.hpp"
+#include "engine/placement_plan.hpp"
 #include "graph/backend.hpp"
 #include "model/model.hpp"
 
@@ -23,28 +26,35 @@ struct RunnerOptions {
   graph::KvFormat value_format = graph::KvFormat::f16;
   bool fuse = true;       // false: run the graph as the model wrote it, for comparing
   int64_t sequences = 1;  // how many of the context's length the KV cache holds at once
-  std::optional<int64_t> memory_limit_bytes = std::nullopt;  // of the device; beyond it loading is refused
+  // Layers on each of the devices, in order; empty: as many as each has memory for.
+  std::vector<int64_t> device_layers;
+  // Of each device, where it is less than what the device has available; beyond it loading is refused.
+  std::optional<int64_t> memory_limit_bytes = std::nullopt;
 };
 
 inline constexpr int64_t kMaxBatchTokens = 1 << 16;
 inline constexpr int64_t kMaxContextTokens = int64_t{1} << 30;
 inline constexpr int64_t kMaxSequences = graph::kMaxOutputs;
 
-// The graph of a step shape as the device will run it.
-graph::Graph device_graph(const model::Model& model, const graph::Backend& device, const graph::StepShape& shape,
-                          bool fuse);
-
 class Runner {
  public:
-  // Plans, checks the budget, loads. Errors: those of planning, budget and loading.
+  // Plans for the devices, in order of preference; checks the budgets; loads. Errors: those of planning, budget and
+  // loading.
+  Runner(const model::Model& model, std::span<graph::Backend* const> devices, const RunnerOptions& options,
+         const graph::ProgressFn& progress);
+  // On one device.
   Runner(const model::Model& model, graph::Backend& device, const RunnerOptions& options,
          const graph::ProgressFn& progress);
 
   const model::Model& model() const { return model_; }
-  const graph::MemoryUse& memory() const { return memory_; }
+  const PlacementPlan& placement() const { return placement_; }
+  // Of all parts.
+  graph::MemoryUse memory() const;
   const RunnerOptions& options() const { return options_; }
   const graph::KvSpec& kv_spec() const { return kv_spec_; }
   KvCache& cache() { return *cache_; }
+  // Copied from device to device by all steps so far.
+  int64_t copied_bytes() const { return copied_bytes_; }
 
   // Errors: invalid_input for an id that is not in the vocabulary.
   void check_tokens(std::span<const int32_t> ids) const;
@@ -53,17 +63,33 @@ class Runner {
   std::span<const float> step(const graph::StepData& data);
 
  private:
-  graph::Executable& executable(const graph::StepShape& shape);
+  // What a part has on its device.
+  struct Loaded {
+    std::unique_ptr<graph::WeightSet> weights;
+    std::unique_ptr<graph::KvStore> kv;
+    std::unique_ptr<graph::Workspace> workspace;
+    graph::MemoryPlan largest_plan;  // of the largest step
+  };
+  // A part's executable for one shape.
+  struct Stage {
+    std::unique_ptr<graph::Executable> executable;
+    std::vector<graph::PartImport> imports;
+  };
+
+  void load(const graph::ProgressFn& progress);
+  std::span<const Stage> stages(const graph::StepShape& shape);
 
   const model::Model& model_;
-  graph::Backend& device_;
+  std::vector<graph::Backend*> devices_;
   RunnerOptions options_;
   graph::KvSpec kv_spec_;
-  graph::MemoryUse memory_;
-  std::unique_ptr<graph::WeightSet> weights_;
-  std::unique_ptr<graph::KvStore> kv_;
+  PlacementPlan placement_;
+  std::vector<Loaded> loaded_;                // by part
+  std::unique_ptr<graph::KvStore> split_kv_;  // over the parts' stores, where there are several
   std::unique_ptr<KvCache> cache_;
-  std::map<graph::StepShape, std::unique_ptr<graph::Executable>> executables_;
+  std::map<graph::StepShape, std::vector<Stage>> stages_;
+  std::vector<std::span<const float>> imports_;  // of the stage that runs
+  int64_t copied_bytes_ = 0;
 };
 
 }  // namespace minfer::engine

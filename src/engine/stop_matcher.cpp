@@ -2,6 +2,7 @@
 #include "engine/stop_matcher.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -15,6 +16,23 @@ size_t partial_match(std::string_view text, std::string_view stop) {
     if (text.substr(text.size() - length) == stop.substr(0, length)) return length;
   }
   return 0;
+}
+
+struct Match {
+  size_t begin;
+  size_t end;
+};
+
+// The stop string in `text` that is complete first, the longest of those that end together.
+std::optional<Match> first_complete(std::string_view text, const std::vector<std::string>& stops) {
+  std::optional<Match> best;
+  for (const std::string& stop : stops) {
+    const size_t begin = text.find(stop);
+    if (begin == std::string_view::npos) continue;
+    const Match match{begin, begin + stop.size()};
+    if (!best || std::pair(match.end, match.begin) < std::pair(best->end, best->begin)) best = match;
+  }
+  return best;
 }
 
 }  // namespace
@@ -31,11 +49,11 @@ StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stop
 std::string StopMatcher::push(std::string_view text) {
   if (stopped_) return {};
   pending_ += text;
-  size_t first = std::string::npos;
-  for (const std::string& stop : stops_) first = std::min(first, pending_.find(stop));
-  if (first != std::string::npos) {
+  // What is pending goes back to the earliest beginning of a stop that isn't complete yet, so any that is complete now
+  // lies in it as a whole.
+  if (const auto match = first_complete(pending_, stops_)) {
     stopped_ = true;
-    pending_.resize(first);
+    pending_.resize(match->begin);
     return std::exchange(pending_, {});
   }
   size_t held = 0;

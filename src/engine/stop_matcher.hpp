@@ -1,5 +1,10 @@
 // Finds stop strings in streamed text. Text that could be the beginning of a stop string is held back until it is known
-// not to be, so that no part of a stop string is ever shown. One stream, one thread. Limits: kMaxStops strings.
+// not to be, so that no part of the stop string that ends the stream is ever shown. One stream, one thread. Limits:
+// kMaxStops strings.
+//
+// Which stop string counts depends on the text alone, not on how it is cut into pieces: the one that is complete first
+// (the smallest end in the stream); of several that end together the longest. With the stops "bcd" and "c" the text
+// "abcd" shows "ab": "c" is complete before "bcd" is.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,13 @@
-// Stop strings in a stream: whole, in pieces of any size, with common beginnings.
+// Stop strings in a stream: whole, in pieces of any size, with common beginnings. That the
+// cut into pieces changes nothing is a property, tried on random texts and stops of few letters; its oracle looks at
+// the whole text.
 #include "engine/stop_matcher.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
 
 #include "base/error.hpp"
 
@@ -67,10 +72,47 @@ TEST(StopMatcher, PiecesOfAnySizeShowTheSame) {
   }
 }
 
-TEST(StopMatcher, TheEarliestOfSeveralStopsCounts) {
-  for (size_t size = 1; size <= 8; ++size) EXPECT_EQ(shown({"cd", "bcx", "b"}, "abcd", size), "a") << size;
-  // In one piece the longer one is seen to begin earlier.
-  EXPECT_EQ(shown({"bcd", "c"}, "abcd", 4), "a");
+TEST(StopMatcher, TheStopThatIsCompleteFirstCounts) {
+  for (size_t size = 1; size <= 8; ++size) {
+    EXPECT_EQ(shown({"cd", "bcx", "b"}, "abcd", size), "a") << size;
+    EXPECT_EQ(shown({"bcd", "c"}, "abcd", size), "ab") << size;
+    EXPECT_EQ(shown({"c", "abc", "bc"}, "xabcd", size), "x") << size << ": the longest of those that end together";
+  }
+}
+
+// What is shown of a whole text, by the definition.
+std::string shown_by_definition(const std::vector<std::string>& stops, const std::string& text) {
+  for (size_t end = 0; end <= text.size(); ++end) {
+    size_t longest = 0;
+    for (const std::string& stop : stops) {
+      if (text.substr(0, end).ends_with(stop)) longest = std::max(longest, stop.size());
+    }
+    if (longest > 0) return text.substr(0, end - longest);
+  }
+  return text;
+}
+
+TEST(StopMatcher, TheCutIntoPiecesChangesNothing) {
+  const auto letters = rc::gen::element('a', 'b', 'c');
+  const auto stop_lists = rc::gen::container<std::vector<std::string>>(
+      rc::gen::nonEmpty(rc::gen::scale(0.06, rc::gen::container<std::string>(letters))));
+  EXPECT_TRUE(rc::check([&] {
+    const auto stops = *rc::gen::resize(
+        80, rc::gen::suchThat(stop_lists, [](const auto& list) { return list.size() <= StopMatcher::kMaxStops; }));
+    const auto text = *rc::gen::container<std::string>(letters);
+    StopMatcher matcher(stops);
+    std::string result;
+    for (size_t at = 0; at < text.size();) {
+      const size_t size = *rc::gen::inRange<size_t>(1, 8);
+      result += matcher.push(text.substr(at, size));
+      at += size;
+    }
+    result += matcher.finish();
+    const std::string expected = shown_by_definition(stops, text);
+    RC_TAG(matcher.stopped() ? "stopped" : "went through");
+    RC_ASSERT(result == expected);
+    RC_ASSERT(shown(stops, text, std::max<size_t>(text.size(), 1)) == expected);
+  }));
 }
 
 TEST(StopMatcher, RefusesAnEmptyStopAndTooMany) {

@@ -1,7 +1,11 @@
 // A request's state from prompt to end. See stream.hpp.
 #include "engine/stream.hpp"
 
+#include <algorithm>
+#include <filesystem>
 #include <utility>
+
+#include "base/error.hpp"
 
 namespace minfer::engine {
 namespace {
@@ -13,7 +17,7 @@ double seconds_between(Stream::Clock::time_point from, Stream::Clock::time_point
 }  // namespace
 
 Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer::Tokenizer& tokenizer, KvCache& cache,
-               bool share_prefixes)
+               bool share_prefixes, std::unique_ptr<Proposer> proposer, const DepthPolicy& depth)
     : id_(id),
       request_(std::move(request)),
       listener_(std::move(listener)),
@@ -21,7 +25,10 @@ Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer
       sequence_(cache, share_prefixes),
       sampler_(request_.sampler, static_cast<int64_t>(tokenizer.vocab().size())),
       stops_(request_.stops),
-      decoder_(tokenizer, {.show_control = false, .at_text_start = false}) {
+      decoder_(tokenizer, {.show_control = false, .at_text_start = false}),
+      proposer_(std::move(proposer)),
+      depth_(depth),
+      context_tokens_(static_cast<size_t>(cache.sequence_tokens())) {
   tokens_.reserve(static_cast<size_t>(cache.sequence_tokens()) + 1);
   tokens_ = request_.prompt;
   for (const int32_t token : tokens_) sampler_.accept(token);
@@ -32,8 +39,29 @@ std::span<const int32_t> Stream::pending() const {
   return std::span(tokens_).subspan(static_cast<size_t>(sequence_.length()));
 }
 
-void Stream::start() {
-  const int64_t reused = sequence_.publishes() ? sequence_.reuse_prefix(tokens_) : 0;
+void Stream::load(const SessionTarget& target) {
+  if (!std::filesystem::exists(request_.session_path)) return;
+  load_session(request_.session_path, sequence_, target);
+  const auto earlier = sequence_.tokens();
+  if (static_cast<int64_t>(earlier.size() + tokens_.size()) > target.cache.sequence_tokens()) {
+    fail(ErrorCode::invalid_input, "the session {} has {} tokens and the prompt {}, the context {}; take a larger one",
+         request_.session_path, earlier.size(), tokens_.size(), target.cache.sequence_tokens());
+  }
+  result_.session_tokens = sequence_.length();
+  tokens_.insert(tokens_.begin(), earlier.begin(), earlier.end());
+  sampler_.rewind(sampler_.history().size());
+  for (const int32_t token : tokens_) sampler_.accept(token);
+}
+
+void Stream::save(const SessionTarget& target) {
+  // A draft may have gone beyond the end.
+  if (sequence_.tokens().size() > tokens_.size()) sequence_.truncate(static_cast<int64_t>(tokens_.size()));
+  save_session(request_.session_path, sequence_, target);
+}
+
+void Stream::start(const SessionTarget* target) {
+  if (!started_ && has_session()) load(*target);
+  const int64_t reused = sequence_.length() == 0 && sequence_.publishes() ? sequence_.reuse_prefix(tokens_) : 0;
   if (started_) return;
   started_ = true;
   started_at_ = Clock::now();
@@ -43,6 +71,7 @@ void Stream::start() {
 
 void Stream::preempt() {
   sequence_.clear();
+  if (proposer_ != nullptr) proposer_->reset();
   preempted = true;
   ++result_.preemptions;
 }
@@ -61,10 +90,15 @@ bool Stream::shift() {
   return true;
 }
 
-std::optional<StopReason> Stream::draw(std::span<const float> logits) {
-  if (request_.max_tokens == 0) return StopReason::max_tokens;
-  const int32_t token = sampler_.sample(logits);
-  sampler_.accept(token);
+void Stream::propose(int64_t most, int64_t other_rows, const StepCost& cost) {
+  draft_.clear();
+  if (proposer_ == nullptr) return;
+  most = std::min(most, depth_.next(cost, other_rows));
+  if (request_.max_tokens >= 0) most = std::min(most, request_.max_tokens - result_.generated_tokens - 1);
+  if (most > 0) proposer_->propose(sampler_.history(), most, draft_);
+}
+
+std::optional<StopReason> Stream::take(int32_t token) {
   tokens_.push_back(token);
   if (++result_.generated_tokens == 1) first_token_at_ = Clock::now();
   const bool last = tokenizer_.vocab().is_end_of_generation(token);
@@ -74,6 +108,35 @@ std::optional<StopReason> Stream::draw(std::span<const float> logits) {
   if (stops_.stopped()) return StopReason::stop_string;
   if (result_.generated_tokens == request_.max_tokens) return StopReason::max_tokens;
   return std::nullopt;
+}
+
+std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> logits) {
+  sequence_.commit(pending().first(static_cast<size_t>(rows)));
+  if (is_finishing()) return last_reason_;
+  if (logits.empty()) return std::nullopt;
+  if (request_.max_tokens == 0) return StopReason::max_tokens;
+  const Verdict verdict = verify(sampler_, logits, draft_,
+                                 [this](int32_t token) { return tokenizer_.vocab().is_end_of_generation(token); });
+  drafted_ = static_cast<int64_t>(draft_.tokens.size());
+  accepted_ = verdict.accepted;
+  result_.drafted_tokens += drafted_;
+  result_.accepted_tokens += accepted_;
+  const auto accepted = std::span(draft_.tokens).first(static_cast<size_t>(accepted_));
+  sequence_.commit(accepted);
+  std::optional<StopReason> reason;
+  for (const int32_t token : accepted) {
+    reason = take(token);
+    if (reason) break;
+  }
+  if (!reason) reason = take(verdict.next);
+  const bool unrun = sequence_.tokens().size() < tokens_.size();
+  if (!reason || !has_session() || !unrun || pending_exceeds_context()) return reason;
+  last_reason_ = reason;
+  return std::nullopt;
+}
+
+void Stream::record_draft(const StepCost& cost, int64_t other_rows) {
+  if (proposer_ != nullptr) depth_.record(cost, other_rows, drafted_, accepted_);
 }
 
 void Stream::end(StopReason reason, const std::optional<Error>& error) {
@@ -88,6 +151,7 @@ void Stream::end(StopReason reason, const std::optional<Error>& error) {
     result_.prompt_seconds = seconds_between(started_at_, now);
   }
   sequence_.clear();
+  proposer_.reset();
   // Text that was held back because it might have become a stop string.
   std::string rest = stops_.push(decoder_.finish());
   if (!stops_.stopped()) rest += stops_.finish();

@@ -1,15 +1,23 @@
 // Counting bytes and operations. See work.hpp.
 #include "engine/work.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string>
 
 #include "base/error.hpp"
 
 namespace minfer::engine {
 namespace {
 
-bool is_output(const graph::WeightSource& weight) {
-  return weight.role == graph::WeightRole::tied_embedding || weight.shape.name == "output.weight";
+// Whether it multiplies only the rows whose logits are wanted: the output matrix, and what follows attention in the
+// last layer (model/decoder.hpp).
+bool is_output(const graph::WeightSource& weight, const model::Config& config) {
+  const std::string& name = weight.shape.name;
+  const std::string last = fmt::format("blk.{}.", config.layers - 1);
+  return weight.role == graph::WeightRole::tied_embedding || name == "output.weight" ||
+         name.starts_with(last + "attn_output") || name.starts_with(last + "ffn_");
 }
 
 bool is_multiplied(const graph::WeightSource& weight) {
@@ -56,16 +64,16 @@ double decode_limit_seconds(const model::Model& model, const graph::Backend& dev
 
 double prefill_limit_seconds(const model::Model& model, const graph::Backend& device, const graph::DeviceLimits& limits,
                              int64_t tokens, int64_t depth) {
+  const model::Config& config = model.config();
   double seconds = 0;
   for (const graph::WeightSource& weight : model.weights()) {
     if (!is_multiplied(weight)) continue;
-    const double rows = is_output(weight) ? 1.0 : static_cast<double>(tokens);
+    const double rows = is_output(weight, config) ? 1.0 : static_cast<double>(tokens);
     const double ops = 2.0 * rows * static_cast<double>(weight.shape.rows) * static_cast<double>(weight.shape.cols);
     const auto layout = device.choose_layout(weight.shape, weight.dtype, weight.role);
     const bool q8 = layout.activation_format == graph::Format::q8;
     seconds += ops / (q8 ? limits.dot8_ops_per_second : limits.float_ops_per_second);
   }
-  const model::Config& config = model.config();
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     double pairs = 0;
     for (int64_t i = 0; i < tokens; ++i) pairs += static_cast<double>(visible(config, layer, depth + i) + 1);

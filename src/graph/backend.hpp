@@ -4,7 +4,10 @@
 // registry.hpp.
 //
 // Threads: one engine thread owns a device and makes all calls but name() and memory(), which any thread may make.
-// Life: WeightSet, KvStore and Executable are used only while their Backend lives.
+// Life: WeightSet, KvStore, Workspace and Executable are used only while their Backend lives.
+//
+// A model may be cut into parts for several devices (split.hpp). Weight ids, layers and KV groups keep the whole
+// model's numbering on each of them; a device just has fewer.
 #pragma once
 
 #include <array>
@@ -35,6 +38,7 @@ enum class WeightRole : uint8_t {
   embedding,       // gathered by rows
   tied_embedding,  // gathered by rows, and the matrix of the output linear
   vector,          // a norm or a bias: becomes f32
+  elsewhere,       // of another device's layers: not loaded here
 };
 
 // A weight as its file has it: [rows][cols], row-major blocks of `dtype`, mapped. `prefetch` tells the system that it
@@ -147,12 +151,23 @@ struct StepData {
   std::span<const SequenceStep> sequences;  // cover the rows in order
 };
 
+// The memory in which executables run: values and scratch. It is allocated once, at the size of the largest step;
+// executables that share one run one after the other.
+class Workspace {
+ public:
+  virtual ~Workspace() = default;
+  virtual int64_t bytes() const = 0;
+};
+
 class Executable {
  public:
   virtual ~Executable() = default;
-  // Runs a step that fits the shape it was compiled for. Returns logits, f32 [outputs][vocabulary], valid until the
-  // next run of any executable of this device. Errors: device.
-  virtual std::span<const float> run(const StepData& step) = 0;
+  // Runs a step that fits the shape it was compiled for; imports[i] are the rows of the graph's imports[i] in this
+  // step. Returns logits, f32 [outputs][vocabulary], none from a part without; they and the exports are valid until the
+  // next run in the same workspace. Errors: device.
+  virtual std::span<const float> run(const StepData& step, std::span<const std::span<const float>> imports) = 0;
+  // The rows of the graph's exports[index] in the last run.
+  virtual std::span<const float> exported(size_t index) const = 0;
 };
 
 // --- the device ---
@@ -188,11 +203,15 @@ class Backend {
   // Errors: unsupported, naming layer and size, for a cache that its attention can't read.
   virtual void check_kv(const KvSpec& spec) const = 0;
 
+  // All weights of the model, by id; those with the role `elsewhere` are passed over.
   virtual std::unique_ptr<WeightSet> load_weights(std::span<const WeightSource> sources,
                                                   const ProgressFn& progress) = 0;
   virtual std::unique_ptr<KvStore> create_kv_store(const KvSpec& spec) = 0;
-  // The graph and the weights and cache that it will run on, which outlive the executable. All nodes are supported.
-  virtual std::unique_ptr<Executable> compile(Graph graph, MemoryPlan plan, const WeightSet& weights, KvStore& kv) = 0;
+  virtual std::unique_ptr<Workspace> create_workspace(int64_t activation_bytes, int64_t scratch_bytes) = 0;
+  // The graph, and the weights, cache and workspace that it will run on, which outlive the executable. All nodes are
+  // supported. Errors: internal where the workspace is too small.
+  virtual std::unique_ptr<Executable> compile(Graph graph, MemoryPlan plan, const WeightSet& weights, KvStore& kv,
+                                              Workspace& workspace) = 0;
 };
 
 }  // namespace minfer::graph

@@ -85,10 +85,24 @@ ValueId Builder::gather_rows(ValueId x, ValueId rows) {
   return add_node(Op::gather_rows, {x, rows}, {}, {}, "outputs")[0];
 }
 
-Graph Builder::finish(ValueId logits) {
-  const ValueType& result = type(logits);
-  check(result.format == Format::f32 && result.rows == Rows::outputs, "a graph's logits must be f32 an output");
+ValueId Builder::import_value(const Value& value) {
+  check(value.type.format == Format::f32, "only f32 values go from one part of a model to another");
+  graph_.imports.push_back(static_cast<ValueId>(graph_.values.size()));
+  graph_.values.push_back(value);
+  return graph_.imports.back();
+}
+
+Graph Builder::finish(ValueId logits, std::vector<ValueId> exports) {
+  check(logits != kNoValue || !exports.empty(), "a graph without a result");
+  if (logits != kNoValue) {
+    const ValueType& result = type(logits);
+    check(result.format == Format::f32 && result.rows == Rows::outputs, "a graph's logits must be f32 an output");
+  }
+  for (const ValueId value : exports) {
+    check(type(value).format == Format::f32, "only f32 values go from one part of a model to another");
+  }
   graph_.logits = logits;
+  graph_.exports = std::move(exports);
   return std::move(graph_);
 }
 

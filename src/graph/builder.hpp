@@ -41,8 +41,11 @@ class Builder {
   std::vector<ValueId> add_node(Op op, std::vector<ValueId> inputs, std::vector<WeightId> weights,
                                 Attributes attributes, const std::string& name, Format output_format = Format::f32);
 
-  // Ends the graph: `logits` is its result.
-  Graph finish(ValueId logits);
+  // A value that another part of the model makes.
+  ValueId import_value(const Value& value);
+
+  // Ends the graph: `logits` is its result, which a graph with exports may lack (kNoValue).
+  Graph finish(ValueId logits, std::vector<ValueId> exports = {});
 
  private:
   std::span<const WeightShape> weights_;

@@ -48,9 +48,16 @@ std::string to_dot(const Graph& graph, std::span<const WeightShape> weights) {
       dot += fmt::format("  {} -> n{} [label={}];\n", source, n, json_quoted(type_text(value.type)));
     }
   }
-  const int64_t last = producer[static_cast<size_t>(graph.logits)];
-  return dot + fmt::format("  n{} -> \"logits\" [label={}];\n}}\n", last,
-                           json_quoted(type_text(graph.values[static_cast<size_t>(graph.logits)].type)));
+  const auto add_result = [&](ValueId id, const std::string& name) {
+    const Value& value = graph.values[static_cast<size_t>(id)];
+    dot += fmt::format("  n{} -> {} [label={}];\n", producer[static_cast<size_t>(id)], json_quoted(name),
+                       json_quoted(type_text(value.type)));
+  };
+  for (const ValueId id : graph.exports) {
+    add_result(id, fmt::format("export {}", graph.values[static_cast<size_t>(id)].name));
+  }
+  if (graph.logits != kNoValue) add_result(graph.logits, "logits");
+  return dot + "}\n";
 }
 
 std::string to_json(const Graph& graph, std::span<const WeightShape> weights) {
@@ -72,6 +79,8 @@ std::string to_json(const Graph& graph, std::span<const WeightShape> weights) {
                              {"weights", weight_names(node, weights)},
                              {"outputs", node.outputs}});
   }
+  json["imports"] = graph.imports;
+  json["exports"] = graph.exports;
   json["logits"] = graph.logits;
   return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

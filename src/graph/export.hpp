@@ -10,7 +10,7 @@ namespace minfer::graph {
 
 std::string to_dot(const Graph& graph, std::span<const WeightShape> weights);
 // {"shape": {"tokens", "outputs"}, "values": [{"id", "name", "format", "rows", "width"}],
-//  "nodes": [{"op", "inputs", "weights", "outputs"}], "logits"}
+//  "nodes": [{"op", "inputs", "weights", "outputs"}], "imports": [id], "exports": [id], "logits": id or -1}
 std::string to_json(const Graph& graph, std::span<const WeightShape> weights);
 
 }  // namespace minfer::graph

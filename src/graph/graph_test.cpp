@@ -57,7 +57,8 @@ std::map<std::string, int> op_counts(const Graph& graph) {
 }
 
 DeviceTraits all_ops(Format format) {
-  return {[](Op) { return true; }, [format](WeightId) { return format; }};
+  return {[](Op) { return true; }, [format](WeightId) { return format; },
+          [](const Graph&, const Node&) { return true; }};
 }
 
 TEST(Passes, FuseToTheExpectedNodes) {
@@ -108,7 +109,8 @@ TEST(Passes, MixedReadersShareOneQuantizeNode) {
   Builder names(shapes, {1, 1});
   const WeightId v = names.weight("v");
   const DeviceTraits device{[](Op op) { return op != Op::linear_glu; },
-                            [v](WeightId id) { return id == v ? Format::f32 : Format::q8; }};
+                            [v](WeightId id) { return id == v ? Format::f32 : Format::q8; },
+                            [](const Graph&, const Node&) { return true; }};
   const Graph fused = optimize(block(shapes, {8, 1}), shapes, device);
   std::map<ValueId, int> quantized;
   for (const Node& node : fused.nodes) {
@@ -117,6 +119,35 @@ TEST(Passes, MixedReadersShareOneQuantizeNode) {
   for (const auto& [value, count] : quantized) EXPECT_EQ(count, 1) << value;
   EXPECT_EQ(op_counts(fused)["linear_glu"], 0);
   EXPECT_EQ(op_counts(fused)["glu"], 1);
+}
+
+TEST(Passes, AProducerThatTheDeviceDoesNotRunInQ8GetsAQuantizeNode) {
+  const auto shapes = weights();
+  DeviceTraits device = all_ops(Format::q8);
+  device.runs = [](const Graph& graph, const Node& node) {
+    const ValueType& out = graph.values[static_cast<size_t>(node.outputs[0])].type;
+    EXPECT_EQ(out.format, Format::q8) << "only these are asked about";
+    if (node.op == Op::attention) {
+      EXPECT_EQ(out.width, kHeads * kHeadSize);
+      EXPECT_EQ(graph.values[static_cast<size_t>(node.inputs[1])].type.format, Format::kv);
+    }
+    return node.op != Op::attention;
+  };
+  const Graph fused = optimize(block(shapes, {8, 1}), shapes, device);
+  ValueId mixed = kNoValue, quantized = kNoValue;
+  for (const Node& node : fused.nodes) {
+    if (node.op == Op::attention) mixed = node.outputs[0];
+    if (node.op != Op::quantize) continue;
+    EXPECT_EQ(quantized, kNoValue) << "no other producer is concerned";
+    EXPECT_EQ(node.inputs[0], mixed);
+    quantized = node.outputs[0];
+  }
+  ASSERT_NE(quantized, kNoValue);
+  EXPECT_EQ(fused.values[static_cast<size_t>(mixed)].type.format, Format::f32);
+  EXPECT_EQ(fused.values[static_cast<size_t>(quantized)].type.format, Format::q8);
+  int readers = 0;
+  for (const Node& node : fused.nodes) readers += node.op == Op::linear && node.inputs[0] == quantized;
+  EXPECT_EQ(readers, 1);
 }
 
 TEST(Passes, WithoutFusionOnlyQuantizes) {
@@ -128,7 +159,7 @@ TEST(Passes, WithoutFusionOnlyQuantizes) {
 TEST(Passes, DeviceWithoutFusedOpsKeepsThePlainOnes) {
   const auto shapes = weights();
   const DeviceTraits device{[](Op op) { return op != Op::rope_append && op != Op::linear_glu; },
-                            [](WeightId) { return Format::f32; }};
+                            [](WeightId) { return Format::f32; }, [](const Graph&, const Node&) { return true; }};
   auto counts = op_counts(optimize(block(shapes, {8, 1}), shapes, device));
   EXPECT_EQ(counts["rope"], 2);
   EXPECT_EQ(counts["kv_append"], 1);
@@ -150,10 +181,12 @@ TEST(Rules, RefuseWhatDoesNotFit) {
 TEST(Bucket, CountsRoundUpToSharedShapes) {
   EXPECT_EQ(bucket_shape(1, 1, 512), (StepShape{1, 1}));
   EXPECT_EQ(bucket_shape(3, 0, 512), (StepShape{3, 1}));
-  EXPECT_EQ(bucket_shape(5, 2, 512), (StepShape{6, 6}));
+  EXPECT_EQ(bucket_shape(5, 2, 512), (StepShape{6, 2}));
+  EXPECT_EQ(bucket_shape(5, 5, 512), (StepShape{6, 6}));
   EXPECT_EQ(bucket_shape(7, 7, 512), (StepShape{8, 8}));
   EXPECT_EQ(bucket_shape(13, 9, 512), (StepShape{16, 16}));
   EXPECT_EQ(bucket_shape(100, 1, 512), (StepShape{128, 1}));
+  EXPECT_EQ(bucket_shape(100, 33, 512), (StepShape{128, 64}));
   EXPECT_EQ(bucket_shape(129, 64, 512), (StepShape{192, 64}));
   EXPECT_EQ(bucket_shape(500, 1, 500), (StepShape{500, 1}));
   EXPECT_THROW(bucket_shape(513, 1, 512), Error);
@@ -166,6 +199,7 @@ TEST(Export, JsonAndDotNameNodesAndWeights) {
   const std::string json = to_json(graph, shapes);
   EXPECT_NE(json.find("\"op\": \"attention\""), std::string::npos);
   EXPECT_NE(json.find("\"gate\""), std::string::npos);
+  EXPECT_NE(json.find("\"exports\": []"), std::string::npos);
   const std::string dot = to_dot(graph, shapes);
   EXPECT_EQ(dot.rfind("digraph", 0), 0U);
   EXPECT_NE(dot.find("q_norm"), std::string::npos);

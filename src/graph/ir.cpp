@@ -50,7 +50,8 @@ StepShape bucket_shape(int64_t tokens, int64_t outputs, int64_t max_tokens) {
   check(tokens >= 1 && tokens <= max_tokens, "bucket_shape: token count out of range");
   check(outputs >= 0 && outputs <= std::min(tokens, kMaxOutputs), "bucket_shape: output count out of range");
   const int64_t bucket_tokens = std::min(bucket_count(tokens), max_tokens);
-  const int64_t bucket_outputs = outputs <= 1 ? 1 : outputs <= 8 ? 8 : kMaxOutputs;
+  int64_t bucket_outputs = 1;
+  while (bucket_outputs < outputs) bucket_outputs *= 2;
   return {bucket_tokens, std::min(bucket_outputs, bucket_tokens)};
 }
 

@@ -23,6 +23,7 @@ using ValueId = int32_t;
 using WeightId = int32_t;
 inline constexpr WeightId kNoWeight = -1;
 inline constexpr ValueId kNoValue = -1;
+inline constexpr int32_t kNoLayer = -1;
 
 // What a row of a value holds.
 enum class Format : uint8_t {
@@ -125,6 +126,7 @@ struct WeightShape {
   std::string name;
   int64_t rows;
   int64_t cols;
+  int32_t layer = kNoLayer;  // of the model that it belongs to; none: the embedding, the output's norm and matrix
 };
 
 // The step shapes that share a graph and an executable. Counts are capacities: a step may have fewer.
@@ -142,8 +144,10 @@ struct Graph {
   StepShape shape;
   std::vector<Value> values;
   std::vector<Node> nodes;
-  ValueId inputs[kInputCount];  // i32, width 1
-  ValueId logits = kNoValue;    // f32, rows: outputs
+  ValueId inputs[kInputCount];   // i32, width 1
+  std::vector<ValueId> imports;  // f32 values made elsewhere, there before the first node runs (split.hpp)
+  std::vector<ValueId> exports;  // f32 values that are read elsewhere after the last one
+  ValueId logits = kNoValue;     // f32, rows: outputs; none in a part of a model that does not hold the output head
 };
 
 std::string_view op_name(Op op);
@@ -157,7 +161,7 @@ int64_t row_count(Rows rows, const StepShape& shape);
 inline constexpr int64_t kMaxOutputs = 64;
 
 // The smallest bucket that holds a step of these counts: tokens in 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ... up to
-// max_tokens; outputs in 1, 8, kMaxOutputs, and never more than the tokens.
+// max_tokens; outputs in 1, 2, 4, 8, ... kMaxOutputs, and never more than the tokens.
 StepShape bucket_shape(int64_t tokens, int64_t outputs, int64_t max_tokens);
 
 }  // namespace minfer::graph

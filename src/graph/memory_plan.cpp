@@ -2,11 +2,15 @@
 #include "graph/memory_plan.hpp"
 
 #include <algorithm>
+#include <string_view>
 
+#include "base/checked.hpp"
 #include "base/error.hpp"
 
 namespace minfer::graph {
 namespace {
+
+constexpr std::string_view kWhat = "bytes of activations";
 
 struct Range {
   ValueId value;
@@ -21,7 +25,7 @@ std::vector<Range> live_ranges(const Graph& graph, const ValueBytesFn& value_byt
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const ValueType& type = graph.values[v].type;
     const int64_t bytes = type.format == Format::kv ? 0 : value_bytes(type, row_count(type.rows, graph.shape));
-    const int64_t aligned = (bytes + MemoryPlan::kAlignment - 1) / MemoryPlan::kAlignment * MemoryPlan::kAlignment;
+    const int64_t aligned = checked_round_up(bytes, MemoryPlan::kAlignment, kWhat);
     ranges.push_back({static_cast<ValueId>(v), aligned, -1, -1, kNoValue});
   }
   const int32_t end = static_cast<int32_t>(graph.nodes.size());
@@ -34,9 +38,10 @@ std::vector<Range> live_ranges(const Graph& graph, const ValueBytesFn& value_byt
     }
     for (const ValueId input : node.inputs) ranges[static_cast<size_t>(input)].last = n;
   }
-  // Inputs are filled before the first node, the result is read after the last.
+  // Inputs and imports are filled before the first node, results are read after the last.
   for (const ValueId input : graph.inputs) ranges[static_cast<size_t>(input)].last = end;
-  ranges[static_cast<size_t>(graph.logits)].last = end;
+  for (const ValueId value : graph.exports) ranges[static_cast<size_t>(value)].last = end;
+  if (graph.logits != kNoValue) ranges[static_cast<size_t>(graph.logits)].last = end;
   return ranges;
 }
 
@@ -56,13 +61,13 @@ int64_t lowest_fit(const std::vector<const Range*>& placed, const std::vector<in
   for (const Range* other : placed) {
     if (other->first <= range.last && range.first <= other->last) {
       const int64_t offset = offsets[static_cast<size_t>(other->value)];
-      taken.emplace_back(offset, offset + other->bytes);
+      taken.emplace_back(offset, offset + other->bytes);  // within the arena, which was checked
     }
   }
   std::sort(taken.begin(), taken.end());
   int64_t at = 0;
   for (const auto& [begin, end] : taken) {
-    if (at + range.bytes <= begin) break;
+    if (checked_add(at, range.bytes, kWhat) <= begin) break;
     at = std::max(at, end);
   }
   return at;
@@ -92,11 +97,26 @@ MemoryPlan plan_memory(const Graph& graph, const ValueBytesFn& value_bytes) {
   for (const Range* range : order) {
     const int64_t offset = lowest_fit(placed, plan.offsets, *range);
     plan.offsets[static_cast<size_t>(range->value)] = offset;
-    plan.arena_bytes = std::max(plan.arena_bytes, offset + range->bytes);
+    plan.arena_bytes = std::max(plan.arena_bytes, checked_add(offset, range->bytes, kWhat));
     placed.push_back(range);
   }
   for (size_t v = 0; v < ranges.size(); ++v) plan.offsets[v] = plan.offsets[static_cast<size_t>(root[v])];
   return plan;
+}
+
+MemoryPlan plan_memory_within(const Graph& graph, const ValueBytesFn& value_bytes, const MemoryPlan& largest) {
+  MemoryPlan plan = plan_memory(graph, value_bytes);
+  if (plan.arena_bytes <= largest.arena_bytes) return plan;
+  check(plan.offsets.size() == largest.offsets.size(), "a plan of another graph");
+  return largest;
+}
+
+int64_t MemoryUse::total_bytes() const {
+  int64_t total = 0;
+  for (const int64_t part : {weights_bytes, kv_bytes, activation_bytes, scratch_bytes}) {
+    total = checked_add(total, part, "bytes of the loaded model");
+  }
+  return total;
 }
 
 }  // namespace minfer::graph

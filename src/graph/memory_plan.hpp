@@ -21,7 +21,13 @@ struct MemoryPlan {
   int64_t arena_bytes = 0;
 };
 
+// Errors: out_of_memory where the arena's size is beyond 64 bits.
 MemoryPlan plan_memory(const Graph& graph, const ValueBytesFn& value_bytes);
+
+// For a step shape of which `largest` is the plan of a larger one: takes no more bytes than that. First fit is a
+// heuristic, so that a smaller step may come out larger; then the larger one's offsets serve it. Errors: internal where
+// the two graphs have other values.
+MemoryPlan plan_memory_within(const Graph& graph, const ValueBytesFn& value_bytes, const MemoryPlan& largest);
 
 // What a loaded model takes on a device, by purpose.
 struct MemoryUse {
@@ -29,7 +35,7 @@ struct MemoryUse {
   int64_t kv_bytes = 0;
   int64_t activation_bytes = 0;  // the arena of the largest step
   int64_t scratch_bytes = 0;     // what kernels need beside the values
-  int64_t total_bytes() const { return weights_bytes + kv_bytes + activation_bytes + scratch_bytes; }
+  int64_t total_bytes() const;   // Errors: out_of_memory where the sum is beyond 64 bits
 };
 
 }  // namespace minfer::graph

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
+#include "base/error.hpp"
 #include "graph/builder.hpp"
 
 namespace minfer::graph {
@@ -58,36 +60,66 @@ void expect_no_overlap(const Graph& graph, const MemoryPlan& plan) {
   }
 }
 
-TEST(MemoryPlan, RandomGraphsNeverOverlap) {
-  const std::vector<WeightShape> weights = {{"table", 100, kWidth}, {"square", kWidth, kWidth}, {"norm", 1, kWidth}};
-  for (uint32_t seed = 0; seed < 50; ++seed) {
-    std::mt19937 random(seed);
-    Builder b(weights, {4, 2});
-    std::vector<ValueId> values = {b.embed(b.input(Input::token_ids), b.weight("table"), 1.0F)};
-    const auto any = [&] { return values[random() % values.size()]; };
-    for (int i = 0; i < 40; ++i) {
-      switch (random() % 4) {
-        case 0:
-          values.push_back(b.add(any(), any()));
-          break;
-        case 1:
-          values.push_back(b.rms_norm(any(), b.weight("norm"), 1e-5F, kWidth));
-          break;
-        case 2:
-          values.push_back(b.linear(any(), b.weight("square")));
-          break;
-        default: {
-          const ValueId x = any(), residual = any();
-          values.push_back(b.add_node(Op::linear, {x, residual}, {b.weight("square"), kNoWeight}, {}, "residual")[0]);
-        }
+const std::vector<WeightShape> kRandomWeights = {
+    {"table", 100, kWidth}, {"square", kWidth, kWidth}, {"norm", 1, kWidth}, {"wide", 5 * kWidth, kWidth}};
+
+// A graph of 40 nodes at random, some on the step's outputs; equal but for its shape for equal seeds.
+Graph random_graph(uint32_t seed, const StepShape& shape) {
+  std::mt19937 random(seed);
+  Builder b(kRandomWeights, shape);
+  std::vector<ValueId> values = {b.embed(b.input(Input::token_ids), b.weight("table"), 1.0F)};
+  std::vector<ValueId> outputs;
+  const auto any = [&](const std::vector<ValueId>& from) { return from[random() % from.size()]; };
+  for (int i = 0; i < 40; ++i) {
+    switch (random() % 6) {
+      case 0: {
+        const ValueId x = any(values), y = any(values);
+        values.push_back(b.add(x, y));
+        break;
+      }
+      case 1:
+        values.push_back(b.rms_norm(any(values), b.weight("norm"), 1e-5F, kWidth));
+        break;
+      case 2:
+        values.push_back(b.linear(any(values), b.weight("square")));
+        break;
+      case 3:
+        outputs.push_back(b.linear(b.gather_rows(any(values), b.input(Input::output_rows)), b.weight("square")));
+        break;
+      case 4:
+        if (!outputs.empty()) b.linear(any(outputs), b.weight("wide"));
+        break;
+      default: {
+        const ValueId x = any(values), residual = any(values);
+        values.push_back(b.add_node(Op::linear, {x, residual}, {b.weight("square"), kNoWeight}, {}, "residual")[0]);
       }
     }
-    const Graph graph =
-        b.finish(b.linear(b.gather_rows(values.back(), b.input(Input::output_rows)), b.weight("square")));
+  }
+  return b.finish(b.linear(b.gather_rows(values.back(), b.input(Input::output_rows)), b.weight("square")));
+}
+
+TEST(MemoryPlan, RandomGraphsNeverOverlap) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    const Graph graph = random_graph(seed, {4, 2});
     const MemoryPlan plan = plan_memory(graph, bytes_of);
     expect_no_overlap(graph, plan);
     for (const int64_t offset : plan.offsets) EXPECT_EQ(offset < 0 ? 0 : offset % MemoryPlan::kAlignment, 0);
   }
+}
+
+TEST(MemoryPlan, SmallerStepsStayWithinTheLargest) {
+  int larger_alone = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    const MemoryPlan largest = plan_memory(random_graph(seed, {16, 16}), bytes_of);
+    for (const StepShape& shape : {StepShape{16, 8}, {16, 1}, {15, 15}, {12, 8}, {1, 1}}) {
+      const Graph graph = random_graph(seed, shape);
+      larger_alone += plan_memory(graph, bytes_of).arena_bytes > largest.arena_bytes;
+      const MemoryPlan plan = plan_memory_within(graph, bytes_of, largest);
+      EXPECT_LE(plan.arena_bytes, largest.arena_bytes);
+      expect_no_overlap(graph, plan);
+    }
+  }
+  EXPECT_GT(larger_alone, 0) << "no graph needed the largest step's offsets";
 }
 
 TEST(MemoryPlan, AChainNeedsTwoBuffersAndResidualsAreOverwritten) {
@@ -102,6 +134,20 @@ TEST(MemoryPlan, AChainNeedsTwoBuffersAndResidualsAreOverwritten) {
   const MemoryPlan plan = plan_memory(graph, bytes_of);
   const int64_t value_bytes = 16 * kWidth * 4;
   EXPECT_EQ(plan.arena_bytes, 2 * value_bytes + 3 * 64);  // two values and the three inputs
+}
+
+TEST(MemoryPlan, SizesBeyond64BitsAreRefused) {
+  const std::vector<WeightShape> weights = {{"table", 100, kWidth}};
+  Builder b(weights, {4, 4});
+  const ValueId x = b.embed(b.input(Input::token_ids), b.weight("table"), 1.0F);
+  const Graph graph = b.finish(b.gather_rows(b.add(x, x), b.input(Input::output_rows)));
+  const auto huge = [](const ValueType&, int64_t) { return int64_t{1} << 62; };
+  EXPECT_THROW(plan_memory(graph, huge), Error);
+  MemoryUse use;
+  use.weights_bytes = use.kv_bytes = int64_t{1} << 62;
+  EXPECT_THROW(static_cast<void>(use.total_bytes()), Error);
+  use.kv_bytes -= 1;
+  EXPECT_EQ(use.total_bytes(), std::numeric_limits<int64_t>::max());
 }
 
 }  // namespace

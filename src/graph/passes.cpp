@@ -209,6 +209,21 @@ bool reads_activation(Op op) {
   return op == Op::linear || op == Op::linear_glu;
 }
 
+// Whether the device runs `node` with a q8 output, where its inputs have these types: asked of a graph of that node
+// alone. A device may lack it for some sizes: heads that are no whole blocks, say.
+bool can_write_q8(const DeviceTraits& device, const Node& node, std::span<const ValueType> inputs, ValueType output) {
+  Graph graph{};
+  Node alone = node;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    alone.inputs[i] = static_cast<ValueId>(graph.values.size());
+    graph.values.push_back({inputs[i], {}});
+  }
+  alone.outputs = {static_cast<ValueId>(graph.values.size())};
+  output.format = Format::q8;
+  graph.values.push_back({output, {}});
+  return device.runs(graph, alone);
+}
+
 }  // namespace
 
 Graph quantize_activations(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device) {
@@ -223,26 +238,25 @@ Graph quantize_activations(const Graph& graph, std::span<const WeightShape> weig
   const Uses uses(graph);
   std::vector<ValueId> q8_of(graph.values.size(), kNoValue);
   Rewriter rewriter(graph, weights);
-  for (const Node& node : graph.nodes) {
+  const auto output_format = [&](const Node& node, std::span<const ValueId> inputs) {
     const size_t out = static_cast<size_t>(node.outputs[0]);
-    if (wants_q8(node)) {
-      std::vector<ValueId> inputs;
-      for (const ValueId input : node.inputs) inputs.push_back(rewriter.mapped(input));
+    if (!can_output_q8(node.op) || q8_reads[out] == 0 || q8_reads[out] != uses.count[out]) return Format::f32;
+    std::vector<ValueType> types;
+    for (const ValueId input : inputs) types.push_back(rewriter.builder().type(input));
+    return can_write_q8(device, node, types, graph.values[out].type) ? Format::q8 : Format::f32;
+  };
+  for (const Node& node : graph.nodes) {
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) inputs.push_back(rewriter.mapped(input));
+    if (wants_q8(node) && rewriter.builder().type(inputs[0]).format != Format::q8) {
       ValueId& q8 = q8_of[static_cast<size_t>(node.inputs[0])];
-      if (rewriter.builder().type(inputs[0]).format != Format::q8) {
-        if (q8 == kNoValue) q8 = rewriter.builder().add_node(Op::quantize, {inputs[0]}, {}, {}, "quantize")[0];
-        inputs[0] = q8;
-      }
-      const Format format =
-          node.op == Op::linear_glu && q8_reads[out] > 0 && q8_reads[out] == uses.count[out] ? Format::q8 : Format::f32;
-      const auto outputs =
-          rewriter.builder().add_node(node.op, inputs, node.weights, node.attributes, graph.values[out].name, format);
-      for (size_t i = 0; i < outputs.size(); ++i) rewriter.map(node.outputs[i], outputs[i]);
-    } else if (can_output_q8(node.op) && q8_reads[out] > 0 && q8_reads[out] == uses.count[out]) {
-      rewriter.emit(node.op, node.inputs, node.weights, node.attributes, node.outputs, Format::q8);
-    } else {
-      rewriter.copy(node);
+      if (q8 == kNoValue) q8 = rewriter.builder().add_node(Op::quantize, {inputs[0]}, {}, {}, "quantize")[0];
+      inputs[0] = q8;
     }
+    const Format format = output_format(node, inputs);
+    const std::string& name = graph.values[static_cast<size_t>(node.outputs[0])].name;
+    const auto outputs = rewriter.builder().add_node(node.op, inputs, node.weights, node.attributes, name, format);
+    for (size_t i = 0; i < outputs.size(); ++i) rewriter.map(node.outputs[i], outputs[i]);
   }
   return rewriter.finish();
 }

@@ -1,12 +1,14 @@
 // Graph to graph: the rewrites between a model's graph function and a device's executable. Each returns a new graph
-// that computes the same values. The patterns live here; a device only says which ops it has and which activation
-// format each of its weights reads (DeviceTraits, answered by its op table and layout policy, see backend.hpp).
+// that computes the same values. The patterns live here; a device only says which ops it has, which activation
+// format each of its weights reads, and whether it runs a node (DeviceTraits, answered by its op table and layout
+// policy, see backend.hpp).
 //
 //   fuse_linear_inputs    linears of one input            -> one linear with several outputs
 //   fuse_gated            linear, linear, glu             -> linear_glu
 //   fuse_residual         linear, add                     -> linear with a residual
 //   fuse_rope_append      norms, ropes, kv_append         -> rope_append
-//   quantize_activations  f32 input of a linear that reads q8: made q8 by its producer, or by a quantize node
+//   quantize_activations  f32 input of a linear that reads q8: made q8 by its producer where the device can, or by a
+//                         quantize node
 #pragma once
 
 #include <functional>
@@ -19,6 +21,8 @@ namespace minfer::graph {
 struct DeviceTraits {
   std::function<bool(Op)> has_op;                     // whether the device has a row for the op
   std::function<Format(WeightId)> activation_format;  // what a linear with this weight reads: f32 or q8
+  // Whether the device runs a node of a graph: asked before a producer is made to write q8.
+  std::function<bool(const Graph&, const Node&)> runs;
 };
 
 Graph fuse_linear_inputs(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);

@@ -26,11 +26,16 @@ Registry::Registry(std::span<const DeviceFactory> factories, const BackendOption
   if (!any) fail(ErrorCode::unsupported, "no device is available{}", reasons);
 }
 
-Backend& Registry::preferred() const {
+std::vector<Backend*> Registry::available() const {
+  std::vector<Backend*> devices;
   for (const Entry& entry : entries_) {
-    if (entry.backend != nullptr) return *entry.backend;
+    if (entry.backend != nullptr) devices.push_back(entry.backend.get());
   }
-  fail(ErrorCode::internal, "internal error: a registry without a device");
+  return devices;
+}
+
+Backend& Registry::preferred() const {
+  return *available().front();
 }
 
 }  // namespace minfer::graph

@@ -30,7 +30,9 @@ class Registry {
   Registry(std::span<const DeviceFactory> factories, const BackendOptions& options);
 
   std::span<const Entry> entries() const { return entries_; }
-  // The first available device.
+  // The available devices, in order of preference.
+  std::vector<Backend*> available() const;
+  // The first of them.
   Backend& preferred() const;
 
  private:

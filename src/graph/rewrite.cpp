@@ -12,7 +12,8 @@ Uses::Uses(const Graph& graph) : producer(graph.values.size(), kNoNode), count(g
     for (const ValueId output : graph.nodes[i].outputs) producer[static_cast<size_t>(output)] = static_cast<int32_t>(i);
     for (const ValueId input : graph.nodes[i].inputs) ++count[static_cast<size_t>(input)];
   }
-  ++count[static_cast<size_t>(graph.logits)];
+  for (const ValueId value : graph.exports) ++count[static_cast<size_t>(value)];
+  if (graph.logits != kNoValue) ++count[static_cast<size_t>(graph.logits)];
 }
 
 ValueId Rewriter::mapped(ValueId old) const {
@@ -35,6 +36,12 @@ void Rewriter::emit(Op op, std::span<const ValueId> old_inputs, std::vector<Weig
 void Rewriter::copy(const Node& node) {
   const Format format = source_.values[static_cast<size_t>(node.outputs[0])].type.format;
   emit(node.op, node.inputs, node.weights, node.attributes, node.outputs, format);
+}
+
+Graph Rewriter::finish() {
+  std::vector<ValueId> exports;
+  for (const ValueId value : source_.exports) exports.push_back(mapped(value));
+  return builder_.finish(source_.logits == kNoValue ? kNoValue : mapped(source_.logits), std::move(exports));
 }
 
 }  // namespace minfer::graph

@@ -12,7 +12,7 @@ namespace minfer::graph {
 
 inline constexpr int32_t kNoNode = -1;
 
-// For each value: the node that makes it (kNoNode for inputs) and how many node inputs (and the result) read it.
+// For each value: the node that makes it (kNoNode for inputs) and how many node inputs (and results) read it.
 struct Uses {
   explicit Uses(const Graph& graph);
   std::vector<int32_t> producer;
@@ -24,6 +24,7 @@ class Rewriter {
   Rewriter(const Graph& source, std::span<const WeightShape> weights)
       : source_(source), builder_(weights, source.shape), mapped_(source.values.size(), kNoValue) {
     for (int i = 0; i < kInputCount; ++i) map(source.inputs[i], builder_.input(static_cast<Input>(i)));
+    for (const ValueId id : source.imports) map(id, builder_.import_value(source.values[static_cast<size_t>(id)]));
   }
 
   ValueId mapped(ValueId old) const;  // the new value that stands for an old one (checked: it exists)
@@ -34,7 +35,7 @@ class Rewriter {
   void emit(Op op, std::span<const ValueId> old_inputs, std::vector<WeightId> weights, Attributes attributes,
             std::span<const ValueId> old_outputs, Format output_format = Format::f32);
   void copy(const Node& node);
-  Graph finish() { return builder_.finish(mapped(source_.logits)); }
+  Graph finish();
 
  private:
   const Graph& source_;

@@ -51,7 +51,8 @@ struct Config {
   bool is_window_layer(int64_t layer) const { return window > 0 && (layer + 1) % window_period != 0; }
 };
 
-// The largest sizes that a file may ask for: far above any published model, far below what would overflow.
+// The largest sizes that a file may ask for: far above any published model. Their products can exceed 64 bits: what is
+// planned from them is computed with base/checked.hpp.
 inline constexpr int64_t kMaxLayers = 1024;
 inline constexpr int64_t kMaxWidth = 1 << 20;
 inline constexpr int64_t kMaxHeads = 4096;

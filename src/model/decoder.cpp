@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "model/rope.hpp"
 
 namespace minfer::model {
@@ -13,6 +15,13 @@ using graph::WeightRole;
 
 std::string block_name(int64_t layer, std::string_view part) {
   return fmt::format("blk.{}.{}", layer, part);
+}
+
+int32_t block_layer(std::string_view name) {
+  constexpr std::string_view kPrefix = "blk.";
+  int32_t layer = graph::kNoLayer;
+  if (name.starts_with(kPrefix)) std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), layer);
+  return layer;
 }
 
 std::vector<WeightRow> model_weights(const Config& config) {
@@ -73,17 +82,26 @@ ValueId rotated_heads(Builder& builder, const Config& config, int64_t layer, std
 
 }  // namespace
 
-ValueId attention_block(Builder& builder, const Config& config, int64_t layer, ValueId x, ValueId angles) {
+ValueId attention_heads(Builder& builder, const Config& config, int64_t layer, ValueId x, ValueId angles) {
   const ValueId q = rotated_heads(builder, config, layer, "attn_q", config.heads, x, angles);
   const ValueId k = rotated_heads(builder, config, layer, "attn_k", config.kv_heads, x, angles);
   const ValueId v = project(builder, layer, "attn_v", x);
   const int32_t index = static_cast<int32_t>(layer);
   const ValueId appended = builder.kv_append(k, v, index);
   const int64_t window = config.is_window_layer(layer) ? config.window : 0;
-  const ValueId mixed = builder.attention(
+  return builder.attention(
       q, appended,
       {index, config.heads, config.kv_heads, config.key_size, config.value_size, config.attention_scale, window, 0.0F});
-  return project(builder, layer, "attn_output", mixed);
+}
+
+LayerRows layer_rows(Builder& builder, const Config& config, int64_t layer, ValueId x, ValueId heads) {
+  if (layer + 1 < config.layers) return {x, heads};
+  const ValueId rows = builder.input(graph::Input::output_rows);
+  return {builder.gather_rows(x, rows), builder.gather_rows(heads, rows)};
+}
+
+ValueId attention_output(Builder& builder, int64_t layer, ValueId heads) {
+  return project(builder, layer, "attn_output", heads);
 }
 
 ValueId ffn_block(Builder& builder, const Config& config, int64_t layer, ValueId x) {
@@ -93,8 +111,7 @@ ValueId ffn_block(Builder& builder, const Config& config, int64_t layer, ValueId
 }
 
 ValueId output_head(Builder& builder, const Config& config, ValueId x) {
-  const ValueId rows = builder.gather_rows(x, builder.input(graph::Input::output_rows));
-  const ValueId normed = builder.rms_norm(rows, builder.weight("output_norm.weight"), config.norm_eps, config.width);
+  const ValueId normed = builder.rms_norm(x, builder.weight("output_norm.weight"), config.norm_eps, config.width);
   const auto output = builder.find_weight("output.weight");
   return builder.linear(normed, output != graph::kNoWeight ? output : builder.weight("token_embd.weight"));
 }
@@ -120,7 +137,9 @@ graph::Graph build_standard(Builder& builder, const Config& config) {
   const ValueId angles = builder.rope_angles(builder.input(graph::Input::positions), rope_frequencies(config.rope));
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const ValueId normed = block_norm(builder, config, layer, "attn_norm", x);
-    x = builder.add(x, attention_block(builder, config, layer, normed, angles));
+    const ValueId heads = attention_heads(builder, config, layer, normed, angles);
+    const LayerRows rows = layer_rows(builder, config, layer, x, heads);
+    x = builder.add(rows.x, attention_output(builder, layer, rows.heads));
     x = builder.add(x, ffn_block(builder, config, layer, block_norm(builder, config, layer, "ffn_norm", x)));
   }
   return builder.finish(output_head(builder, config, x));

@@ -1,6 +1,7 @@
 // The parts that decoder-only transformers are made of: tensor rows and graph pieces that the architectures' files
 // compose. A piece looks optional weights up by their standard names ("blk.N.attn_q.bias"), so that an architecture
-// which has them needs no flag. Values are [tokens][width] unless said.
+// which has them needs no flag. Values are [tokens][width] unless said, from the last layer's heads on
+// [outputs][width].
 #pragma once
 
 #include <string>
@@ -15,6 +16,8 @@ namespace minfer::model {
 
 // "blk.<layer>.<part>"
 std::string block_name(int64_t layer, std::string_view part);
+// The layer in such a name; graph::kNoLayer for any other.
+int32_t block_layer(std::string_view name);
 
 // Embedding table, output norm, output matrix (optional: tied to the table).
 std::vector<WeightRow> model_weights(const Config& config);
@@ -28,12 +31,22 @@ void add_vector(std::vector<WeightRow>& rows, int64_t layer, std::string_view pa
 // RMS norm of the whole width with "blk.<layer>.<part>.weight".
 graph::ValueId block_norm(graph::Builder& builder, const Config& config, int64_t layer, std::string_view part,
                           graph::ValueId x);
-// Projections, optional per-head norms, RoPE, append, attention, output projection.
-graph::ValueId attention_block(graph::Builder& builder, const Config& config, int64_t layer, graph::ValueId x,
+// Projections, optional per-head norms, RoPE, append, attention: [tokens][heads * value size].
+graph::ValueId attention_heads(graph::Builder& builder, const Config& config, int64_t layer, graph::ValueId x,
                                graph::ValueId angles);
+// The residual stream and the attention's heads of a layer, on which the rest of the layer works. Nothing reads a token
+// of the last layer but its own logits: there both have the outputs' rows alone, in every other layer all.
+struct LayerRows {
+  graph::ValueId x;
+  graph::ValueId heads;
+};
+LayerRows layer_rows(graph::Builder& builder, const Config& config, int64_t layer, graph::ValueId x,
+                     graph::ValueId heads);
+// The projection of the heads back to the width.
+graph::ValueId attention_output(graph::Builder& builder, int64_t layer, graph::ValueId heads);
 // down(activation(gate x) * up x).
 graph::ValueId ffn_block(graph::Builder& builder, const Config& config, int64_t layer, graph::ValueId x);
-// Rows whose logits are wanted, output norm, output matrix: [outputs][vocabulary].
+// Output norm and matrix of the outputs' rows: [outputs][vocabulary].
 graph::ValueId output_head(graph::Builder& builder, const Config& config, graph::ValueId x);
 
 // The pre-norm decoder that llama made standard: x += attention(norm x); x += ffn(norm x).

@@ -31,7 +31,7 @@ Config read_config(const gguf::File& file) {
   config.window_period = meta.find_count("attention.sliding_window_pattern", kMaxLayers).value_or(kWindowPeriod);
   config.window_rope.style = config.rope.style;
   config.window_rope.dims = config.rope.dims;
-  config.window_rope.base = meta.find_positive("rope.freq_base_swa").value_or(kWindowRopeBase);
+  config.window_rope.base = meta.find_rope_base("rope.freq_base_swa").value_or(kWindowRopeBase);
   return config;
 }
 
@@ -52,8 +52,11 @@ graph::Graph build(graph::Builder& builder, const Config& config) {
   const ValueId window_angles = builder.rope_angles(positions, rope_frequencies(config.window_rope));
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const ValueId angles = config.is_window_layer(layer) ? window_angles : global_angles;
-    ValueId y = attention_block(builder, config, layer, block_norm(builder, config, layer, "attn_norm", x), angles);
-    x = builder.add(x, block_norm(builder, config, layer, "post_attention_norm", y));
+    const ValueId normed = block_norm(builder, config, layer, "attn_norm", x);
+    const ValueId heads = attention_heads(builder, config, layer, normed, angles);
+    const LayerRows rows = layer_rows(builder, config, layer, x, heads);
+    ValueId y = attention_output(builder, layer, rows.heads);
+    x = builder.add(rows.x, block_norm(builder, config, layer, "post_attention_norm", y));
     y = ffn_block(builder, config, layer, block_norm(builder, config, layer, "ffn_norm", x));
     x = builder.add(x, block_norm(builder, config, layer, "post_ffw_norm", y));
   }

@@ -1,9 +1,12 @@
 // Common metadata of decoder-only transformers. See metadata.hpp. Key names: ggml's docs/gguf.md.
 #include "model/metadata.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "base/error.hpp"
+#include "model/rope.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::model {
@@ -28,6 +31,15 @@ std::optional<float> ArchMetadata::find_positive(std::string_view field) const {
   const auto value = metadata_.find_f32(key(field));
   if (value && !(std::isfinite(*value) && *value > 0)) {
     fail(ErrorCode::invalid_input, "{}: {} is {}, expected a finite number above 0", metadata_.source(), key(field),
+         *value);
+  }
+  return value;
+}
+
+std::optional<float> ArchMetadata::find_rope_base(std::string_view field) const {
+  const auto value = metadata_.find_f32(key(field));
+  if (value && !(std::isfinite(*value) && *value > 1)) {
+    fail(ErrorCode::invalid_input, "{}: {} is {}, expected a finite number above 1", metadata_.source(), key(field),
          *value);
   }
   return value;
@@ -84,6 +96,36 @@ void read_rope_scaling(const ArchMetadata& meta, int64_t context_length, Rope& r
   }
 }
 
+// The key that gave the factor: that of old files, where it has no type.
+std::string factor_key(const ArchMetadata& meta) {
+  const bool typed = meta.metadata().find_string(meta.key("rope.scaling.type")).has_value();
+  return meta.key(typed ? "rope.scaling.factor" : "rope.scale_linear");
+}
+
+// Divisors and factors are above 0, but may be so small that what they divide is no number any more.
+void check_frequencies(const ArchMetadata& meta, const Rope& rope) {
+  const graph::RopeAnglesAttributes angles = rope_frequencies(rope);
+  const auto& frequencies = angles.inverse_frequencies;
+  const auto wrong =
+      std::find_if(frequencies.begin(), frequencies.end(), [](float frequency) { return !std::isfinite(frequency); });
+  if (wrong != frequencies.end()) {
+    const auto pair = wrong - frequencies.begin();
+    std::string cause;
+    if (rope.scaling != Rope::Scaling::none) cause = fmt::format("{} {}", factor_key(meta), rope.factor);
+    if (!rope.frequency_divisors.empty()) {
+      cause += fmt::format("{}{} in tensor rope_freqs.weight", cause.empty() ? "" : " and ",
+                           rope.frequency_divisors[static_cast<size_t>(pair)]);
+    }
+    fail(ErrorCode::invalid_input, "{}: {} gives RoPE pair {} the frequency {}, expected a finite one",
+         meta.metadata().source(), cause, pair, *wrong);
+  }
+  if (!(std::isfinite(angles.magnitude) && angles.magnitude > 0)) {
+    fail(ErrorCode::invalid_input, "{}: {} is {} and {} is {}: RoPE's magnitude is {}, expected a finite one above 0",
+         meta.metadata().source(), meta.key("rope.scaling.attn_factor"), rope.yarn_attention_factor,
+         meta.key("rope.scaling.factor"), rope.factor, angles.magnitude);
+  }
+}
+
 Rope read_rope(const gguf::File& file, const ArchMetadata& meta, const Config& config, graph::RopeStyle style) {
   Rope rope;
   rope.style = style;
@@ -92,9 +134,10 @@ Rope read_rope(const gguf::File& file, const ArchMetadata& meta, const Config& c
     fail(ErrorCode::invalid_input, "{}: {} is {}, expected an even number up to the head size {}",
          meta.metadata().source(), meta.key("rope.dimension_count"), rope.dims, config.key_size);
   }
-  rope.base = meta.find_positive("rope.freq_base").value_or(10000.0F);
+  rope.base = meta.find_rope_base("rope.freq_base").value_or(10000.0F);
   read_rope_scaling(meta, config.context_length, rope);
   rope.frequency_divisors = read_frequency_divisors(file, rope.dims / 2);
+  check_frequencies(meta, rope);
   return rope;
 }
 

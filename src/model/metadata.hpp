@@ -25,6 +25,8 @@ class ArchMetadata {
   // A finite number above zero.
   float positive(std::string_view field) const;
   std::optional<float> find_positive(std::string_view field) const;
+  // A RoPE base: a finite number above 1, so that every frequency is at most 1 (published models: 10000 and more).
+  std::optional<float> find_rope_base(std::string_view field) const;
 
  private:
   const gguf::Metadata& metadata_;

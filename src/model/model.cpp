@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/file_map.hpp"
+#include "model/decoder.hpp"
 #include "model/rope.hpp"
 
 namespace minfer::model {
@@ -52,7 +53,7 @@ void Model::add_source(const WeightRow& row, const gguf::TensorInfo& tensor) {
     fail(ErrorCode::invalid_input, "{}: tensor {} has shape {}, expected {} x {} from the metadata",
          file_.metadata().source(), row.name, shape_text(tensor), row.cols, row.rows);
   }
-  shapes_.push_back({row.name, row.rows, row.cols});
+  shapes_.push_back({row.name, row.rows, row.cols, block_layer(row.name)});
   std::function<void()> prefetch, release;
   if (tensor.map != nullptr) {
     prefetch = [map = tensor.map, offset = tensor.offset_bytes, bytes = tensor.bytes] {

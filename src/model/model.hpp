@@ -1,6 +1,6 @@
 // A model file opened and checked: Config, the tensors that its architecture uses with their shapes verified, and its
 // graph function. Reads the header only: tensor data stays mapped and untouched until a device loads it.
-// Owns the file; sources() are valid while the Model lives. Thread-safe for reading.
+// Owns the file; weights() are valid while the Model lives. Thread-safe for reading.
 #pragma once
 
 #include <memory>

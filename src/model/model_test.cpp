@@ -218,6 +218,47 @@ TEST_F(ModelFile, ReadsFrequencyDivisors) {
   EXPECT_THAT(error(draft), is("invalid_input", "tensor rope_freqs.weight must be F32 with 2 elements"));
 }
 
+TEST_F(ModelFile, RefusesRopeThatGivesNoNumbers) {
+  constexpr float kTiny = 1e-45F;
+  for (const float base : {kTiny, 0.5F, 1.0F}) {
+    EXPECT_THAT(error_with("rope.freq_base", base), is("invalid_input", "llama.rope.freq_base is"));
+    EXPECT_THAT(error_with("rope.freq_base", base), HasSubstr(", expected a finite number above 1"));
+  }
+  EXPECT_THAT(error_with("rope.freq_base", 1.5F), "no error");
+  EXPECT_THAT(error_with("rope.scale_linear", kTiny), is("invalid_input", "llama.rope.scale_linear 1e-45 gives RoPE"));
+  for (const std::string type : {"linear", "yarn"}) {
+    Draft draft;
+    draft.keys["llama.rope.scaling.type"] = type;
+    draft.keys["llama.rope.scaling.factor"] = kTiny;
+    EXPECT_THAT(error(draft), is("invalid_input", "llama.rope.scaling.factor 1e-45 gives RoPE pair")) << type;
+    for (const float factor : {0.0F, -2.0F, std::numeric_limits<float>::infinity()}) {
+      draft.keys["llama.rope.scaling.factor"] = factor;
+      EXPECT_THAT(error(draft), is("invalid_input", "llama.rope.scaling.factor is")) << type;
+    }
+  }
+  Draft draft;
+  draft.keys["llama.rope.scaling.type"] = std::string("yarn");
+  draft.keys["llama.rope.scaling.factor"] = 1e-6F;
+  EXPECT_THAT(error(draft), is("invalid_input",
+                               "llama.rope.scaling.attn_factor is 1 and llama.rope.scaling.factor is "
+                               "1e-06: RoPE's magnitude is -0.38"));
+  draft.keys["llama.rope.scaling.factor"] = 8.0F;
+  draft.keys["llama.rope.scaling.attn_factor"] = 3e38F;
+  EXPECT_THAT(error(draft), is("invalid_input", "RoPE's magnitude is inf, expected a finite one above 0"));
+}
+
+TEST_F(ModelFile, RefusesFrequencyDivisorsThatGiveNoNumbers) {
+  Draft draft;
+  draft.tensors["rope_freqs.weight"] = {2};
+  for (const float divisor : {-1.0F, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    draft.fill = divisor;
+    EXPECT_THAT(error(draft), is("invalid_input", "tensor rope_freqs.weight has "));
+  }
+  draft.fill = 1e-45F;
+  EXPECT_THAT(error(draft),
+              is("invalid_input", "1e-45 in tensor rope_freqs.weight gives RoPE pair 0 the frequency inf"));
+}
+
 TEST_F(ModelFile, RefusesAMissingTensor) {
   const Draft whole;
   for (const auto& [name, shape] : whole.tensors) {
@@ -274,6 +315,38 @@ TEST_F(ModelFile, EachArchitectureHasItsTensors) {
       if (!row.optional) required.insert(row.name);
     }
     EXPECT_EQ(required, expected) << architecture.name;
+  }
+}
+
+// A prompt's last layer works on the rows whose logits are wanted, once their attention has seen the others.
+TEST(Graphs, TheLastLayerFollowsOnlyTheOutputs) {
+  Config config;
+  config.layers = 3;
+  config.width = 8;
+  config.ffn_width = 12;
+  config.heads = 2;
+  config.kv_heads = 1;
+  config.key_size = config.value_size = config.rope.dims = config.window_rope.dims = 4;
+  config.vocabulary = 6;
+  for (const Architecture& architecture : architectures()) {
+    std::vector<graph::WeightShape> shapes;
+    for (const WeightRow& row : architecture.weights(config)) {
+      if (!row.optional) shapes.push_back({row.name, row.rows, row.cols});
+    }
+    graph::Builder builder(shapes, {16, 4});
+    const graph::Graph graph = architecture.build(builder, config);
+    std::map<std::string, graph::Rows> rows;
+    for (const graph::Node& node : graph.nodes) {
+      if (node.op != graph::Op::linear) continue;
+      rows[shapes[static_cast<size_t>(node.weights[0])].name] =
+          graph.values[static_cast<size_t>(node.outputs[0])].type.rows;
+    }
+    EXPECT_EQ(rows.size(), 3u * 7 + 1) << architecture.name;
+    for (const auto& [name, height] : rows) {
+      const bool after =
+          name == "token_embd.weight" || name.starts_with("blk.2.attn_output") || name.starts_with("blk.2.ffn");
+      EXPECT_EQ(height, after ? graph::Rows::outputs : graph::Rows::tokens) << architecture.name << ": " << name;
+    }
   }
 }
 

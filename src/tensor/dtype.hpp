@@ -63,9 +63,8 @@ struct DTypeInfo {
 
 // The row of a type that is in the table; every DType is.
 const DTypeInfo& dtype_info(DType dtype);
-// The row with a GGUF type id; nullopt for an id that the format does not name (removed ids included).
+// The type with a GGUF type id; nullopt for an id that the format does not name (removed ids included).
 std::optional<DType> dtype_from_id(uint32_t id);
-// The row with a name, letter case ignored ("q4_k", "Q4_K"); nullopt if there is none.
 
 // Bytes of a row of `elements`; elements must be a multiple of the block size and the result fit (checked: internal).
 int64_t row_bytes(DType dtype, int64_t elements);

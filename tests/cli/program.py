@@ -35,8 +35,9 @@ class ProgramTest(unittest.TestCase):
         self.folder = Path(holder.name)
 
     def start(self, *arguments, env=None, **streams) -> subprocess.Popen:
+        changed = {name: value for name, value in {**os.environ, **(env or {})}.items() if value is not None}
         command = [self.program, *[a if isinstance(a, bytes) else str(a) for a in arguments]]
-        return subprocess.Popen(command, env={**os.environ, **(env or {})}, **streams)
+        return subprocess.Popen(command, env=changed, **streams)
 
     def run_bytes(self, *arguments, stdin=b"", env=None):
         process = self.start(*arguments, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -87,6 +88,58 @@ def with_metadata(model: bytes, key: str, value: str) -> bytes:
     text += b" " * (-(len(head) + 8 + len(text)) % 32)
     magic, version, tensors, pairs = struct.unpack_from("<4sIQQ", model)
     return struct.pack("<4sIQQ", magic, version, tensors, pairs + 1) + head + struct.pack("<Q", len(text)) + text + model[24:]
+
+
+_VALUE_BYTES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+_STRING, _ARRAY = 8, 9
+
+
+def _value_end(data: bytes, at: int, kind: int) -> int:
+    """Where the value of a GGUF type that begins at `at` ends."""
+    if kind == _STRING:
+        return at + 8 + struct.unpack_from("<Q", data, at)[0]
+    if kind != _ARRAY:
+        return at + _VALUE_BYTES[kind]
+    item, count = struct.unpack_from("<IQ", data, at)
+    at += 12
+    for _ in range(count):
+        at = _value_end(data, at, item)
+    return at
+
+
+def split_model(model: bytes, parts: int) -> list[bytes]:
+    """A GGUF file of version 3 with alignment 32 as a split set: all metadata in part 1, the tensors dealt in turns."""
+    count, pairs = struct.unpack_from("<QQ", model, 8)
+    at = 24
+    for _ in range(pairs):
+        at = _value_end(model, at, _STRING)
+        at = _value_end(model, at + 4, struct.unpack_from("<I", model, at)[0])
+    metadata = model[24:at]
+    infos = []  # the header without its offset, and the offset
+    for _ in range(count):
+        end = _value_end(model, at, _STRING)
+        end += 4 + 8 * struct.unpack_from("<I", model, end)[0] + 4
+        infos.append((model[at:end], struct.unpack_from("<Q", model, end)[0]))
+        at = end + 8
+    data = model[at + -at % 32:]
+    bounds = sorted({offset for _, offset in infos} | {len(data)})
+
+    def part(index: int) -> bytes:
+        mine = infos[index::parts]
+        keys = ((b"split.no", 2, struct.pack("<H", index)), (b"split.count", 2, struct.pack("<H", parts)),
+                (b"split.tensors.count", 5, struct.pack("<i", count)))
+        head = struct.pack("<4sIQQ", b"GGUF", 3, len(mine), (pairs if index == 0 else 0) + len(keys))
+        head += metadata if index == 0 else b""
+        for key, kind, value in keys:
+            head += struct.pack("<Q", len(key)) + key + struct.pack("<I", kind) + value
+        tensors = b""
+        for info, offset in mine:
+            head += info + struct.pack("<Q", len(tensors))
+            tensors += data[offset:bounds[bounds.index(offset) + 1]]
+            tensors += b"\0" * (-len(tensors) % 32)
+        return head + b"\0" * (-len(head) % 32) + tensors
+
+    return [part(index) for index in range(parts)]
 
 
 def with_architecture(model: bytes, name: str) -> bytes:

@@ -60,12 +60,12 @@ std::string Interpreter::run() {
 void Interpreter::step(uint64_t units) {
   steps_ += units;
   if (steps_ > options_.limits.max_steps) {
-    raise("the template runs for more than {} steps; the limit is RenderLimits::max_steps", options_.limits.max_steps);
+    raise("the template runs for more than {} steps, the most that one rendering may take", options_.limits.max_steps);
   }
   if (steps_ < next_clock_check_) return;
   next_clock_check_ = steps_ + kClockInterval;
   if (std::chrono::steady_clock::now() > deadline_) {
-    raise("the template runs for more than {} s; the limit is RenderLimits::max_seconds", options_.limits.max_seconds);
+    raise("the template runs for more than {} s, the most that one rendering may take", options_.limits.max_seconds);
   }
 }
 

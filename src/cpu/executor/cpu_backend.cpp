@@ -1,7 +1,6 @@
-// The Backend of the CPU: owns the thread pool, the arena and the scratch of its executables. See graph/backend.hpp.
+// The Backend of the CPU: owns the thread pool that everything on it shares. See graph/backend.hpp.
 #include "cpu/executor/cpu_backend.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/error.hpp"
@@ -53,14 +52,20 @@ class CpuBackend final : public graph::Backend {
   std::unique_ptr<graph::KvStore> create_kv_store(const graph::KvSpec& spec) override {
     return std::make_unique<CpuKvStore>(spec, pool_);
   }
+  std::unique_ptr<graph::Workspace> create_workspace(int64_t activation_bytes, int64_t scratch_bytes) override {
+    return std::make_unique<CpuWorkspace>(activation_bytes, scratch_bytes);
+  }
   std::unique_ptr<graph::Executable> compile(graph::Graph graph, graph::MemoryPlan plan,
-                                             const graph::WeightSet& weights, graph::KvStore& kv) override;
+                                             const graph::WeightSet& weights, graph::KvStore& kv,
+                                             graph::Workspace& workspace) override {
+    return std::make_unique<CpuExecutable>(std::move(graph), std::move(plan), isa_, pool_,
+                                           dynamic_cast<const CpuWeights&>(weights), dynamic_cast<CpuKvStore&>(kv),
+                                           dynamic_cast<CpuWorkspace&>(workspace), timer_);
+  }
 
  private:
   Isa isa_;
   ThreadPool pool_;
-  HugeBuffer arena_;
-  HugeBuffer scratch_;
   OpTimer timer_;
 };
 
@@ -72,30 +77,21 @@ void check_kv_format(size_t layer, std::string_view what, int64_t size, KvFormat
 }
 
 void CpuBackend::check_kv(const graph::KvSpec& spec) const {
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    check_kv_format(i, "keys", spec.layers[i].key_size, spec.key_format);
-    check_kv_format(i, "values", spec.layers[i].value_size, spec.value_format);
-    AttentionSpec attention;
-    attention.kv = kv_layer_spec(spec, i);
-    attention.heads = attention.kv.kv_heads;
-    if (supports_attention(isa_, attention)) continue;
-    fail(ErrorCode::unsupported, "layer {}: the {} kernels have no attention with keys of {} and values of {} elements",
-         i, isa_name(isa_), spec.layers[i].key_size, spec.layers[i].value_size);
+  for (const graph::KvGroup& group : spec.groups) {
+    for (const int32_t index : group.layers) {
+      const size_t layer = static_cast<size_t>(index);
+      const graph::KvLayer& sizes = spec.layers[layer];
+      check_kv_format(layer, "keys", sizes.key_size, spec.key_format);
+      check_kv_format(layer, "values", sizes.value_size, spec.value_format);
+      AttentionSpec attention;
+      attention.kv = kv_layer_spec(spec, layer);
+      attention.heads = attention.kv.kv_heads;
+      if (supports_attention(isa_, attention)) continue;
+      fail(ErrorCode::unsupported,
+           "layer {}: the {} kernels have no attention with keys of {} and values of {} elements", layer,
+           isa_name(isa_), sizes.key_size, sizes.value_size);
+    }
   }
-}
-
-// Replaces a buffer that is too small: executables read it anew at each run.
-void grow(HugeBuffer& buffer, int64_t bytes, std::string_view purpose) {
-  if (buffer.size_bytes() < static_cast<size_t>(bytes)) buffer = HugeBuffer(static_cast<size_t>(bytes), purpose);
-}
-
-std::unique_ptr<graph::Executable> CpuBackend::compile(graph::Graph graph, graph::MemoryPlan plan,
-                                                       const graph::WeightSet& weights, graph::KvStore& kv) {
-  auto& cpu_kv = dynamic_cast<CpuKvStore&>(kv);
-  grow(arena_, plan.arena_bytes, "activations");
-  grow(scratch_, scratch_bytes(graph, cpu_kv.spec()), "attention scratch");
-  return std::make_unique<CpuExecutable>(std::move(graph), std::move(plan), isa_, pool_,
-                                         dynamic_cast<const CpuWeights&>(weights), cpu_kv, arena_, scratch_, timer_);
 }
 
 }  // namespace

@@ -9,14 +9,17 @@
 
 namespace minfer::cpu {
 
+static_assert(graph::kPageTokens == kKvPageTokens, "slots are made of the engine's pages");
+
+CpuWorkspace::CpuWorkspace(int64_t activation_bytes, int64_t scratch_bytes)
+    : arena_(static_cast<size_t>(activation_bytes), "activations"),
+      scratch_(static_cast<size_t>(scratch_bytes), "attention scratch") {}
+
 CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool,
-                             const CpuWeights& weights, CpuKvStore& kv, const HugeBuffer& arena,
-                             const HugeBuffer& scratch, OpTimer& timer)
+                             const CpuWeights& weights, CpuKvStore& kv, CpuWorkspace& workspace, OpTimer& timer)
     : graph_(std::move(graph)),
       plan_(std::move(plan)),
       pool_(pool),
-      arena_(arena),
-      scratch_(scratch),
       state_{},
       groups_(kv.spec().groups.size()),
       timer_(timer) {
@@ -30,7 +33,12 @@ CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa
   state_.weights = &weights;
   state_.kv = &kv;
   state_.offsets = plan_.offsets.data();
+  state_.arena = workspace.arena().data();
+  state_.scratch = workspace.scratch();
   state_.attention_capacity = attention_capacity(graph_, kv.spec(), pool.threads());
+  check(plan_.arena_bytes <= static_cast<int64_t>(workspace.arena().size()), "a graph larger than its workspace");
+  check(graph_scratch_bytes(graph_, kv.spec(), pool.threads()) <= static_cast<int64_t>(state_.scratch.size()),
+        "a graph that needs more scratch than its workspace has");
   const size_t tokens = static_cast<size_t>(graph_.shape.tokens);
   row_sequence_.reserve(tokens);
   row_position_.reserve(tokens);
@@ -40,16 +48,42 @@ CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa
   }
 }
 
-void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t index) {
+// The kernels index memory by what a step names: a wrong number must end here. Pages before the window are not read.
+void CpuExecutable::check_pages(const graph::SequenceStep& sequence, size_t group) const {
+  const graph::KvGroup& spec = state_.kv->spec().groups[group];
+  const std::span<const int32_t> pages = sequence.pages[group];
   const int64_t end = sequence.first_position + sequence.rows;
+  const int64_t first = spec.window == 0 ? 0 : std::max<int64_t>(0, sequence.first_position - spec.window + 1);
+  const int64_t end_page = (end + graph::kPageTokens - 1) / graph::kPageTokens;
+  if (end_page > static_cast<int64_t>(pages.size())) {
+    fail(ErrorCode::internal, "internal error: a sequence of {} tokens has {} pages in KV group {}", end, pages.size(),
+         group);
+  }
+  for (int64_t at = first / graph::kPageTokens; at < end_page && !spec.layers.empty(); ++at) {
+    const int32_t page = pages[static_cast<size_t>(at)];
+    if (page < 0 || page >= spec.pages) {
+      fail(ErrorCode::internal, "internal error: page {} of a sequence is {}; KV group {} has {} pages", at, page,
+           group, spec.pages);
+    }
+  }
+}
+
+void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t index) {
   check(sequence.first_row == static_cast<int64_t>(row_position_.size()) && sequence.rows > 0, "rows out of order");
+  const int64_t most = state_.kv->spec().sequence_tokens;
+  if (sequence.rows > state_.tokens - sequence.first_row || sequence.first_position < 0 ||
+      sequence.first_position > most - sequence.rows) {
+    fail(ErrorCode::internal, "internal error: {} rows from row {} of {}, at position {} of at most {}", sequence.rows,
+         sequence.first_row, state_.tokens, sequence.first_position, most);
+  }
+  const int64_t end = sequence.first_position + sequence.rows;
   for (int64_t position = sequence.first_position; position < end; ++position) {
     row_sequence_.push_back(index);
     row_position_.push_back(static_cast<int32_t>(position));
   }
   for (size_t group = 0; group < groups_; ++group) {
     const std::span<const int32_t> pages = sequence.pages[group];
-    check(end <= static_cast<int64_t>(pages.size()) * graph::kPageTokens, "a sequence has too few pages");
+    check_pages(sequence, group);
     sequences_[group].push_back({pages.data(), end});
     for (int64_t position = sequence.first_position; position < end; ++position) {
       const int32_t page = pages[static_cast<size_t>(position / graph::kPageTokens)];
@@ -71,9 +105,12 @@ void CpuExecutable::bind(const graph::StepData& step) {
   int32_t index = 0;
   for (const graph::SequenceStep& sequence : step.sequences) bind_sequence(sequence, index++);
   check(static_cast<int64_t>(row_position_.size()) == state_.tokens, "sequences do not cover the step's rows");
+  for (const int32_t row : step.output_rows) {
+    if (row < 0 || row >= state_.tokens) {
+      fail(ErrorCode::internal, "internal error: output row {} of a step of {} rows", row, state_.tokens);
+    }
+  }
 
-  state_.arena = arena_.data();
-  state_.scratch = {scratch_.data(), scratch_.size_bytes()};
   state_.row_sequence = row_sequence_.data();
   state_.row_position = row_position_.data();
   for (size_t group = 0; group < groups_; ++group) {
@@ -84,6 +121,21 @@ void CpuExecutable::bind(const graph::StepData& step) {
   std::copy(step.token_ids.begin(), step.token_ids.end(), input(graph::Input::token_ids));
   std::copy(row_position_.begin(), row_position_.end(), input(graph::Input::positions));
   std::copy(step.output_rows.begin(), step.output_rows.end(), input(graph::Input::output_rows));
+}
+
+void CpuExecutable::bind_imports(std::span<const std::span<const float>> imports) {
+  check(imports.size() == graph_.imports.size(), "a step with another number of imports than its graph");
+  for (size_t i = 0; i < imports.size(); ++i) {
+    const graph::ValueId id = graph_.imports[i];
+    check(imports[i].size() == static_cast<size_t>(state_.rows(id) * state_.type(id).width),
+          "an import of another size");
+    std::copy(imports[i].begin(), imports[i].end(), state_.f32(id));
+  }
+}
+
+std::span<const float> CpuExecutable::exported(size_t index) const {
+  const graph::ValueId id = graph_.exports[index];
+  return {state_.f32(id), static_cast<size_t>(state_.rows(id) * state_.type(id).width)};
 }
 
 void CpuExecutable::run_nodes() {
@@ -109,10 +161,11 @@ void CpuExecutable::prepare_timing() {
   stamps_.resize(graph_.nodes.size() + 1);
 }
 
-void CpuExecutable::run_timed(const graph::StepData& step) {
+void CpuExecutable::run_timed(const graph::StepData& step, std::span<const std::span<const float>> imports) {
   if (timer_rows_.empty()) prepare_timing();
   const auto start = OpTimer::Clock::now();
   bind(step);
+  bind_imports(imports);
   pool_.run([&](Worker& worker) {
     if (worker.index() == 0) stamps_[0] = OpTimer::Clock::now();
     for (size_t i = 0; i < rows_.size(); ++i) {
@@ -130,13 +183,16 @@ void CpuExecutable::run_timed(const graph::StepData& step) {
   timer_.add({decode, state_.tokens, whole, stamps_, timer_rows_, work_});
 }
 
-std::span<const float> CpuExecutable::run(const graph::StepData& step) {
+std::span<const float> CpuExecutable::run(const graph::StepData& step,
+                                          std::span<const std::span<const float>> imports) {
   if (timer_.on()) {
-    run_timed(step);
+    run_timed(step, imports);
   } else {
     bind(step);
+    bind_imports(imports);
     run_nodes();
   }
+  if (graph_.logits == graph::kNoValue) return {};
   const int64_t vocabulary = state_.type(graph_.logits).width;
   return {state_.f32(graph_.logits), static_cast<size_t>(state_.outputs * vocabulary)};
 }

@@ -1,6 +1,7 @@
 // A graph compiled for the CPU: its nodes with their op rows, run in order by all threads of the pool in one parallel
 // section, with a barrier after each node. A step allocates nothing: the arrays that describe its rows have the
-// capacity of the shape. The arena, the scratch, the pool and the timer belong to the backend, which outlives it.
+// capacity of the shape. The pool and the timer belong to the backend, values and scratch to the workspace; all outlive
+// it.
 #pragma once
 
 #include <array>
@@ -15,30 +16,43 @@
 
 namespace minfer::cpu {
 
-class CpuExecutable final : public graph::Executable {
+class CpuWorkspace final : public graph::Workspace {
  public:
-  // `arena` and `scratch` are of the plan's sizes or larger; they are read at each run, so the backend may replace
-  // them.
-  CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool, const CpuWeights& weights,
-                CpuKvStore& kv, const HugeBuffer& arena, const HugeBuffer& scratch, OpTimer& timer);
-
-  std::span<const float> run(const graph::StepData& step) override;
+  CpuWorkspace(int64_t activation_bytes, int64_t scratch_bytes);
+  int64_t bytes() const override { return static_cast<int64_t>(arena_.size_bytes() + scratch_.size_bytes()); }
+  std::span<std::byte> arena() { return {arena_.data(), arena_.size_bytes()}; }
+  std::span<std::byte> scratch() { return {scratch_.data(), scratch_.size_bytes()}; }
 
  private:
-  // Fills the rows' arrays and the inputs from the step. Errors: internal for a step that does not fit the shape.
+  HugeBuffer arena_;
+  HugeBuffer scratch_;
+};
+
+class CpuExecutable final : public graph::Executable {
+ public:
+  // Errors: internal for a workspace that is smaller than the plan's arena or the graph's scratch.
+  CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool, const CpuWeights& weights,
+                CpuKvStore& kv, CpuWorkspace& workspace, OpTimer& timer);
+
+  std::span<const float> run(const graph::StepData& step, std::span<const std::span<const float>> imports) override;
+  std::span<const float> exported(size_t index) const override;
+
+ private:
+  // Fills the rows' arrays and the inputs from the step. Errors: internal for a step that does not fit the shape or
+  // names a row, position or page that there is not.
   void bind(const graph::StepData& step);
+  void bind_imports(std::span<const std::span<const float>> imports);
   void bind_sequence(const graph::SequenceStep& sequence, int32_t index);
   void run_nodes();
-  // The same with a time stamp after each node.
-  void run_timed(const graph::StepData& step);
+  // The same, binding included, with a time stamp after each node.
+  void run_timed(const graph::StepData& step, std::span<const std::span<const float>> imports);
   // Finds the timer's rows of the nodes.
   void prepare_timing();
+  void check_pages(const graph::SequenceStep& sequence, size_t group) const;
 
   graph::Graph graph_;
   graph::MemoryPlan plan_;
   ThreadPool& pool_;
-  const HugeBuffer& arena_;
-  const HugeBuffer& scratch_;
   std::vector<const OpRow*> rows_;  // one a node
   StepState state_;
   std::vector<int32_t> row_sequence_;

@@ -2,7 +2,9 @@
 #include "cpu/executor/op_table.hpp"
 
 #include <algorithm>
+#include <string_view>
 
+#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "cpu/executor/ops.hpp"
 #include "cpu/launch/activation.hpp"
@@ -60,12 +62,13 @@ int64_t graph_scratch_bytes(const graph::Graph& graph, const graph::KvSpec& kv, 
 }
 
 int64_t cpu_value_bytes(const graph::ValueType& type, int64_t rows) {
+  constexpr std::string_view kWhat = "bytes of an activation";
   switch (type.format) {
     case graph::Format::f32:
     case graph::Format::i32:
-      return rows * type.width * 4;
+      return checked_multiply(checked_multiply(rows, type.width, kWhat), 4, kWhat);
     case graph::Format::q8:
-      return rows * q8_row_bytes(type.width);
+      return checked_multiply(rows, q8_row_bytes(type.width), kWhat);
     case graph::Format::kv:
       return 0;
   }

@@ -84,6 +84,10 @@ CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightS
   int64_t owned_bytes = 0;
   std::vector<Holding> holdings;
   for (const graph::WeightSource& source : sources) {
+    if (source.role == graph::WeightRole::elsewhere) {
+      holdings.push_back({});
+      continue;
+    }
     holdings.push_back(holding_of(isa, source.shape, source.dtype, source.role));
     const int64_t held = held_bytes(holdings.back(), source.shape, source.dtype, source.role);
     held_.push_back({source.shape, source.dtype, held});
@@ -93,14 +97,22 @@ CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightS
   buffer_ = HugeBuffer(static_cast<size_t>(owned_bytes), "weights");
   std::byte* at = buffer_.data();
   int64_t done = 0;
+  const auto prefetch = [&](size_t i) {
+    if (i >= sources.size() || sources[i].role == graph::WeightRole::elsewhere) return;
+    if (sources[i].prefetch) sources[i].prefetch();
+  };
+  for (size_t i = 0; i < kPrefetchWeights; ++i) prefetch(i);
   for (size_t i = 0; i < sources.size(); ++i) {
-    if (i + kPrefetchWeights < sources.size() && sources[i + kPrefetchWeights].prefetch) {
-      sources[i + kPrefetchWeights].prefetch();
+    prefetch(i + kPrefetchWeights);
+    if (sources[i].role == graph::WeightRole::elsewhere) {
+      matrices_.emplace_back();
+      continue;
     }
     at += load(pool, sources[i], holdings[i].layout, holdings[i].mapped, at);
     done += held_bytes(holdings[i], sources[i].shape, sources[i].dtype, sources[i].role);
     if (progress) progress(done, bytes_);
   }
+  check(at == buffer_.data() + owned_bytes, "weights took other bytes than planned");
 }
 
 int64_t CpuWeights::load(ThreadPool& pool, const graph::WeightSource& source, Layout layout, bool mapped,

@@ -38,9 +38,9 @@ class CpuWeights final : public graph::WeightSet {
   int64_t load(ThreadPool& pool, const graph::WeightSource& source, Layout layout, bool mapped, std::byte* target);
 
   HugeBuffer buffer_;
-  std::vector<LinearWeight> matrices_;  // by WeightId; data of vectors: f32 [1][cols]
-  std::vector<graph::HeldWeight> held_;
   int64_t bytes_ = 0;
+  std::vector<LinearWeight> matrices_;  // by WeightId; vectors are f32 [1][cols], another device's empty
+  std::vector<graph::HeldWeight> held_;
 };
 
 }  // namespace minfer::cpu

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
+#include "base/checked.hpp"
 #include "base/error.hpp"
 #include "cpu/launch/activation.hpp"
 #include "cpu/launch/attention_kernels.hpp"
@@ -23,6 +25,7 @@ constexpr int64_t kGrainsPerThread = 8;  // a thread claims several work items a
 constexpr int64_t kMostGrain = 4;
 constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kLine = 64;
+constexpr std::string_view kScratch = "bytes of attention scratch";
 
 struct Tile {
   int64_t first_row;
@@ -60,24 +63,29 @@ struct Sizes {
 // Where things lie in the scratch buffer: the partials, then one region a thread.
 struct ScratchLayout {
   ScratchLayout(const AttentionSpec& spec, const AttentionCapacity& capacity) {
+    const auto mul = [](int64_t a, int64_t b) { return checked_multiply(a, b, kScratch); };
+    const auto add = [](int64_t a, int64_t b) { return checked_add(a, b, kScratch); };
+    const auto line = [](int64_t bytes) { return checked_round_up(bytes, kLine, kScratch); };
     const Sizes sizes(spec);
-    const int64_t row =
-        spec.kv.kv_heads * chunk_count(capacity.sequence_tokens) * sizes.partial(std::max(kSplitVectors, sizes.group));
-    partials = std::max(row, std::min(row * capacity.rows, kPartialBytes / kFloatBytes));
-    query = round_up(capacity.rows * static_cast<int64_t>(sizeof(Tile)), kLine);
-    scores = query + round_up(sizes.tile_vectors * spec.kv.head_dim_k * kFloatBytes, kLine);
-    next = scores + sizes.tile_vectors * kAttentionChunkTokens * kFloatBytes;
-    total = next + sizes.partial(sizes.tile_vectors) * kFloatBytes;
-    const int64_t vector_bytes = total + sizes.partial(sizes.tile_vectors) * kFloatBytes;
-    const int64_t scalar_bytes = round_up(capacity.sequence_tokens * static_cast<int64_t>(sizeof(double)), kLine);
-    thread_bytes = std::max(vector_bytes, scalar_bytes);
-    total_bytes = partials * kFloatBytes + thread_bytes * capacity.threads;
+    const int64_t row = mul(mul(spec.kv.kv_heads, chunk_count(capacity.sequence_tokens)),
+                            sizes.partial(std::max(kSplitVectors, sizes.group)));
+    partials = std::max(row, std::min(mul(row, capacity.rows), kPartialBytes / kFloatBytes));
+    query = line(mul(capacity.rows, static_cast<int64_t>(sizeof(Tile))));
+    scores = add(query, line(mul(mul(sizes.tile_vectors, spec.kv.head_dim_k), kFloatBytes)));
+    scales = add(scores, mul(mul(sizes.tile_vectors, kAttentionChunkTokens), kFloatBytes));
+    next = add(scales, mul(mul(kKvPageTokens, spec.kv.head_dim_v / kKvBlockElements), kFloatBytes));
+    const int64_t block_bytes = mul(sizes.partial(sizes.tile_vectors), kFloatBytes);
+    total = add(next, block_bytes);
+    const int64_t scalar_bytes = line(mul(capacity.sequence_tokens, static_cast<int64_t>(sizeof(double))));
+    thread_bytes = std::max(add(total, block_bytes), scalar_bytes);
+    total_bytes = add(mul(partials, kFloatBytes), mul(thread_bytes, capacity.threads));
   }
 
   int64_t partials;  // floats
   // Byte offsets in a thread's region; its tiles are at 0.
   int64_t query;
   int64_t scores;
+  int64_t scales;
   int64_t next;
   int64_t total;
   int64_t thread_bytes;
@@ -104,7 +112,8 @@ class AttentionRun {
     partials_ = reinterpret_cast<float*>(scratch);
     region_ = scratch + layout_.partials * kFloatBytes + layout_.thread_bytes * worker.index();
     tiles_ = reinterpret_cast<Tile*>(region_);
-    work_ = {reinterpret_cast<float*>(region_ + layout_.query), reinterpret_cast<float*>(region_ + layout_.scores)};
+    work_ = {reinterpret_cast<float*>(region_ + layout_.query), reinterpret_cast<float*>(region_ + layout_.scores),
+             reinterpret_cast<float*>(region_ + layout_.scales)};
   }
 
   void run_vector(const AttentionKernels& kernels) {

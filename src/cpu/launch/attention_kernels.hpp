@@ -47,6 +47,7 @@ struct AttentionPartial {
 struct AttentionWork {
   float* query;   // [vectors * head_dim_k]: scaled and packed
   float* scores;  // [vectors][256]
+  float* scales;  // [64][head_dim_v / 32]: q8_0 values of one page
 };
 
 // Where the finished values of one vector go.

@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "base/error.hpp"
 #include "cpu/launch/activation.hpp"
 #include "cpu/launch/kv_append.hpp"
 #include "cpu/launch/kv_test_data.hpp"
@@ -441,6 +442,7 @@ TEST(Attention, PredicatesAndScratch) {
   EXPECT_GT(attention_scratch_bytes(spec, {1, 4096, 2}), one);
   EXPECT_GT(attention_scratch_bytes(spec, {512, 4096, 1}), one);
   EXPECT_GT(attention_scratch_bytes(spec, {1, 1 << 20, 1}), one);
+  EXPECT_THROW(attention_scratch_bytes(spec, {1, int64_t{1} << 61, 1}), Error) << "beyond 64 bits";
 }
 
 TEST(Attention, OddHeadSizesRunInScalar) {

@@ -1,4 +1,5 @@
-// The pool of one group's pages: order of giving, references, what is published and found, what is evicted first.
+// The pool of one group's pages: order of giving, references, what is published and found, what is evicted first, and
+// wrong use, which is an internal error. No sequences here: see sequence_test.cpp.
 #include "engine/kv/page_pool.hpp"
 
 #include <gmock/gmock.h>

@@ -225,11 +225,13 @@ Sequence Sequence::fork() const {
 
 bool Sequence::restore(std::span<const int32_t> tokens, std::span<const int64_t> first_tokens) {
   check(tokens_.empty(), "only an empty sequence is restored");
-  clear();  // what is reserved
   const int64_t pages = page_count(static_cast<int64_t>(tokens.size()));
   for (size_t group = 0; group < cache_->groups(); ++group) {
-    if (pages - first_tokens[group] / graph::kPageTokens > cache_->pool(group).available_pages()) return false;
+    const int64_t reserved = static_cast<int64_t>(tables_[group].pages.size());
+    const int64_t available = cache_->pool(group).available_pages() + reserved;
+    if (pages - first_tokens[group] / graph::kPageTokens > available) return false;
   }
+  clear();  // what is reserved
   for (size_t group = 0; group < cache_->groups(); ++group) {
     Table& table = tables_[group];
     table.first_token = first_tokens[group];

@@ -28,7 +28,7 @@ class Sequence {
 
   std::span<const int32_t> tokens() const { return tokens_; }
   int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
-  bool publishes() const { return publish_; }
+  bool publishes() const { return publish_ && computed_; }
 
   // For an empty, publishing sequence: takes the pages of the longest published prefix of `ids` that leaves at least
   // one token to run. Returns its length, a multiple of 64.
@@ -71,7 +71,6 @@ class Sequence {
   };
   struct Removal;
 
-  bool publishes() const { return publish_ && computed_; }
   // Pages that drop_unseen would make available.
   int64_t unseen_pages(size_t group) const;
   void drop_unseen(size_t group);

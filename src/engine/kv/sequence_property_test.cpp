@@ -84,7 +84,7 @@ class World {
         break;
       case 8:
       case 9:
-        reuse(live, op.a % 4, 1 + op.b % kSequenceTokens);
+        reuse(live, op.a, 1 + op.b % kSequenceTokens);
         break;
       case 10:
         restore(live, op.a % 4, 1 + op.b % kSequenceTokens);
@@ -260,10 +260,15 @@ class World {
     live.given_up = {};
   }
 
-  void reuse(Live& live, int64_t which, int64_t count) {
+  // Asks for a text, or for the tokens that a sequence has and a text after them.
+  void reuse(Live& live, uint32_t which, int64_t count) {
     if (!live.publish) return;
-    clear(live);
-    const std::vector<int32_t> ids = text(which, 0, count);
+    std::vector<int32_t> ids = text(which % 4, 0, count);
+    if (which / 4 % 2 == 1) {
+      const auto tokens = live_[which / 8 % kSequences].sequence.tokens();
+      std::copy_n(tokens.begin(), std::min(tokens.size(), ids.size()), ids.begin());
+    }
+    if (!live.cells.empty()) clear(live);
     const int64_t found = live.sequence.reuse_prefix(ids);
     RC_ASSERT(found % kPage == 0);
     RC_ASSERT(found < count);
@@ -279,7 +284,7 @@ class World {
 
   // What a file could hold: contents that no run of this process has made.
   void restore(Live& live, int64_t which, int64_t count) {
-    clear(live);
+    if (!live.cells.empty()) clear(live);
     const std::vector<int32_t> ids = text(which, 0, count);
     std::vector<int64_t> first_tokens;
     for (size_t group = 0; group < groups_.size(); ++group) first_tokens.push_back(first_visible(group, count));

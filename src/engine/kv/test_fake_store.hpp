@@ -3,13 +3,14 @@
 // tables of a sequence claim can be compared with what is there. A step is write(); moves check their contract.
 #pragma once
 
-#include <gtest/gtest.h>
-
+#include <algorithm>
 #include <cstring>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
 #include "engine/kv/sequence.hpp"
 
 namespace minfer::engine::testing {
@@ -56,21 +57,23 @@ class FakeStore final : public graph::KvStore {
     }
   }
 
+  std::string layout_name = "cells";
+  bool fail_to_write = false;  // pages
+
   int64_t bytes() const override { return 0; }
-  std::string_view layout() const override { return "cells"; }
+  std::string_view layout() const override { return layout_name; }
   int64_t page_bytes(int32_t /*group*/) const override { return graph::kPageTokens * int64_t{sizeof(Cell)}; }
 
   void move(std::span<const graph::KvMove> moves) override {
     for (const graph::KvMove& m : moves) {
-      EXPECT_GE(m.tokens, 1);
-      EXPECT_LE(m.from_token + m.tokens, graph::kPageTokens);
-      EXPECT_LE(m.to_token + m.tokens, graph::kPageTokens);
-      if (m.from_page == m.to_page) {
-        EXPECT_LE(m.to_token, m.from_token);
-      }
+      check(m.tokens >= 1, "a move of no tokens");
+      check(m.from_token + m.tokens <= graph::kPageTokens, "a move from beyond a page");
+      check(m.to_token + m.tokens <= graph::kPageTokens, "a move to beyond a page");
+      check(m.from_page != m.to_page || m.to_token <= m.from_token, "a move up in a page");
       for (int32_t i = 0; i < m.tokens; ++i) {
         Cell cell = at(static_cast<size_t>(m.group), m.from_page, m.from_token + i);
-        cell.position += m.rotate_by;
+        // Wraps: a page from a file may hold any number.
+        cell.position = static_cast<int64_t>(static_cast<uint64_t>(cell.position) + static_cast<uint64_t>(m.rotate_by));
         at(static_cast<size_t>(m.group), m.to_page, m.to_token + i) = cell;
       }
     }
@@ -82,7 +85,8 @@ class FakeStore final : public graph::KvStore {
     std::memcpy(out.data(), first, static_cast<size_t>(tokens) * sizeof(Cell));
   }
   void write_page(int32_t group, int32_t page, std::span<const std::byte> in) override {
-    ASSERT_EQ(static_cast<int64_t>(in.size()), page_bytes(group));
+    if (fail_to_write) fail(ErrorCode::device, "the device is lost");
+    check(static_cast<int64_t>(in.size()) == page_bytes(group), "a page of another size");
     std::memcpy(&at(static_cast<size_t>(group), page, 0), in.data(), in.size());
   }
 

@@ -4,33 +4,38 @@
 // look-back by the Z function of the reversed text.
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 #include "engine/sampler/stages.hpp"
 
 namespace minfer::engine {
 namespace {
 
-// z[i]: the length of the longest common prefix of s and s[i..].
-std::vector<size_t> z_function(std::span<const int32_t> s) {
-  std::vector<size_t> z(s.size(), 0);
-  size_t left = 0, right = 0;
-  for (size_t i = 1; i < s.size(); ++i) {
-    size_t length = i < right ? std::min(right - i, z[i - left]) : 0;
-    while (i + length < s.size() && s[length] == s[i + length]) ++length;
-    z[i] = length;
-    if (i + length > right) left = i, right = i + length;
+// The history, newest first, cut at the look-back.
+struct Reversed {
+  std::span<const int32_t> recent;
+  size_t size() const { return recent.size(); }
+  int32_t operator[](size_t i) const { return recent[recent.size() - 1 - i]; }
+};
+
+Reversed reversed_recent(const SamplerState& state) {
+  size_t length = state.history.size();
+  if (state.params.dry_penalty_last_n >= 0) {
+    length = std::min(length, static_cast<size_t>(state.params.dry_penalty_last_n));
   }
-  return z;
+  return {state.history.last(length)};
 }
 
-// The history, newest first, cut at the look-back and before the newest breaker.
-std::vector<int32_t> reversed_recent(const SamplerState& state) {
-  const SamplerParams& p = state.params;
-  size_t length = state.history.size();
-  if (p.dry_penalty_last_n >= 0) length = std::min(length, static_cast<size_t>(p.dry_penalty_last_n));
-  const auto recent = state.history.last(length);
-  return {recent.rbegin(), recent.rend()};
+// z[i].id: the length of the longest common prefix of s and s[i..].
+void z_function(const Reversed& s, std::vector<Candidate>& z) {
+  if (z.capacity() < s.size()) z.reserve(2 * s.size());  // a text that grows token by token
+  z.assign(s.size(), {0, 0.0F, 0.0F});
+  size_t left = 0, right = 0;
+  for (size_t i = 1; i < s.size(); ++i) {
+    size_t length = i < right ? std::min(right - i, static_cast<size_t>(z[i - left].id)) : 0;
+    while (i + length < s.size() && s[length] == s[i + length]) ++length;
+    z[i].id = static_cast<int32_t>(length);
+    if (i + length > right) left = i, right = i + length;
+  }
 }
 
 }  // namespace
@@ -38,25 +43,34 @@ std::vector<int32_t> reversed_recent(const SamplerState& state) {
 void apply_dry(SamplerState& state) {
   const SamplerParams& p = state.params;
   if (p.dry_multiplier == 0.0F || p.dry_penalty_last_n == 0) return;
-  const std::vector<int32_t> text = reversed_recent(state);
+  const Reversed text = reversed_recent(state);
   const auto is_breaker = [&](int32_t token) {
     return std::binary_search(p.dry_breakers.begin(), p.dry_breakers.end(), token);
   };
   // A stretch may not reach past the newest breaker, seen from the end of the text.
-  const size_t most = static_cast<size_t>(std::find_if(text.begin(), text.end(), is_breaker) - text.begin());
-  const std::vector<size_t> z = z_function(text);
-  std::unordered_map<int32_t, size_t> longest;
+  size_t most = 0;
+  while (most < text.size() && !is_breaker(text[most])) ++most;
+  // The candidates are not made yet: they are the working space, so that a draw allocates nothing. First z, then, in
+  // its place, the tokens that followed a stretch, with its length (exact to 2^24, where any penalty is out of range).
+  auto& work = state.candidates;
+  z_function(text, work);
+  size_t kept = 0;
   for (size_t i = 1; i < text.size(); ++i) {
-    const size_t length = std::min(z[i], most);
-    if (length < static_cast<size_t>(p.dry_allowed_length)) continue;
-    size_t& best = longest[text[i - 1]];  // the token that followed the stretch
-    best = std::max(best, length);
+    const size_t length = std::min(static_cast<size_t>(work[i].id), most);
+    if (length >= static_cast<size_t>(p.dry_allowed_length)) {
+      work[kept++] = {text[i - 1], static_cast<float>(length), 0.0F};
+    }
   }
-  for (const auto& [token, length] : longest) {
-    const double excess = static_cast<double>(length) - p.dry_allowed_length;
+  work.resize(kept);
+  std::sort(work.begin(), work.end(), [](const Candidate& a, const Candidate& b) {
+    return a.id < b.id || (a.id == b.id && a.logit > b.logit);  // of a token the longest first
+  });
+  for (size_t i = 0; i < kept; ++i) {
+    if ((i > 0 && work[i].id == work[i - 1].id) || is_breaker(work[i].id)) continue;
+    const double excess = static_cast<double>(work[i].logit) - p.dry_allowed_length;
     const double penalty = p.dry_multiplier * std::pow(static_cast<double>(p.dry_base), excess);
     // A long repetition overflows to infinity, which forbids the token as it should.
-    if (!is_breaker(token)) state.logits[static_cast<size_t>(token)] -= static_cast<float>(penalty);
+    state.logits[static_cast<size_t>(work[i].id)] -= static_cast<float>(penalty);
   }
 }
 

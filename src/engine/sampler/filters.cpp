@@ -66,8 +66,11 @@ void apply_typical(SamplerState& state) {
     if (c.p > 0) entropy -= static_cast<double>(c.p) * std::log(static_cast<double>(c.p));
   }
   const auto distance = [&](const Candidate& c) { return std::fabs(-std::log(static_cast<double>(c.p)) - entropy); };
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](const Candidate& a, const Candidate& b) { return distance(a) < distance(b); });
+  // Not a stable sort: that one allocates.
+  std::sort(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
+    const double of_a = distance(a), of_b = distance(b);
+    return of_a < of_b || (of_a == of_b && ranks_before(a, b));
+  });
   double sum = 0;
   size_t count = 0;
   while (count < candidates.size() && sum < static_cast<double>(state.params.typical_p)) sum += candidates[count++].p;

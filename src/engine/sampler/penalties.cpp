@@ -2,7 +2,6 @@
 //   repeat (arXiv 1909.05858): a logit above 0 is divided by the penalty, another multiplied
 //   frequency, presence (OpenAI's API): minus count * frequency, minus presence where the token occurs
 #include <algorithm>
-#include <unordered_map>
 
 #include "engine/sampler/stages.hpp"
 
@@ -18,12 +17,15 @@ void apply_penalties(SamplerState& state) {
   if (off || p.penalty_last_n == 0) return;
   std::span<const int32_t> recent = state.history;
   if (p.penalty_last_n > 0) recent = recent.last(std::min(recent.size(), static_cast<size_t>(p.penalty_last_n)));
-  std::unordered_map<int32_t, int32_t> counts;
-  for (const int32_t token : recent) ++counts[token];
-  for (const auto& [token, count] : counts) {
-    float& logit = state.logits[static_cast<size_t>(token)];
+  auto& sorted = state.candidates;  // not made yet: working space, so that a draw allocates nothing
+  sorted.clear();
+  for (const int32_t token : recent) sorted.push_back({token, 0.0F, 0.0F});
+  std::sort(sorted.begin(), sorted.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  for (size_t at = 0, end = 0; at < sorted.size(); at = end) {
+    while (end < sorted.size() && sorted[end].id == sorted[at].id) ++end;
+    float& logit = state.logits[static_cast<size_t>(sorted[at].id)];
     logit = logit > 0 ? logit / p.repeat_penalty : logit * p.repeat_penalty;
-    logit -= static_cast<float>(count) * p.frequency_penalty + p.presence_penalty;
+    logit -= static_cast<float>(end - at) * p.frequency_penalty + p.presence_penalty;
   }
 }
 

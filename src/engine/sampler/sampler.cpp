@@ -17,13 +17,32 @@ constexpr Stage kCandidateStages[] = {apply_typical, apply_top_p, apply_min_p, a
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Bias, and a repeat penalty under 1, can take a logit of a broken model beyond f32; a DRY penalty of infinity then
+// makes NaN of it.
+void check_stages(std::span<const float> logits, const SamplerParams& params) {
+  if (params.logit_bias.empty() && params.repeat_penalty >= 1.0F) return;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (std::isnan(logits[i]) || logits[i] == kInfinity) {
+      fail(ErrorCode::invalid_input, "the logit of token {} is beyond the range of f32 after bias and penalties", i);
+    }
+  }
+}
+// Tokens that a sampler takes without allocating: most contexts.
+constexpr size_t kReservedHistory = 1 << 16;
+
 // The index of the largest logit, the lowest on ties.
 int32_t argmax(std::span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
+void choose_candidates(SamplerState& state) {
+  select_top_k(state, state.params.top_k);
+  for (const Stage stage : kCandidateStages) stage(state);
+}
+
 void check_logits(std::span<const float> logits) {
   bool any_finite = false;
+  bool any_other = logits.size() == 1;
   for (size_t i = 0; i < logits.size(); ++i) {
     const float logit = logits[i];
     if (std::isnan(logit) || logit == kInfinity) {
@@ -31,8 +50,13 @@ void check_logits(std::span<const float> logits) {
            std::isnan(logit) ? "NaN" : "infinity", i);
     }
     any_finite |= logit != -kInfinity;
+    any_other |= logit != logits[0];
   }
   if (!any_finite) fail(ErrorCode::invalid_input, "the model gave no finite logit; its weights are broken");
+  // As of a file whose download left zeros: the answer would be nothing but chance.
+  if (!any_other) {
+    fail(ErrorCode::invalid_input, "the model gave {} as the logit of every token; its weights are broken", logits[0]);
+  }
 }
 
 }  // namespace
@@ -40,26 +64,41 @@ void check_logits(std::span<const float> logits) {
 Sampler::Sampler(const SamplerParams& params, int64_t vocabulary)
     : params_(params), random_(params.seed), mirostat_mu_(2.0F * params.mirostat_tau) {
   check_sampler_params(params, vocabulary);
+  history_.reserve(kReservedHistory);
 }
 
-int32_t Sampler::sample(std::span<const float> logits) {
+int32_t Sampler::shape_logits(SamplerState& state, std::span<const float> logits) {
   check_logits(logits);
   logits_.assign(logits.begin(), logits.end());
-  SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
   for (const Stage stage : kLogitStages) stage(state);
+  check_stages(logits_, params_);
   const int32_t best = argmax(logits_);
   if (logits_[static_cast<size_t>(best)] == -kInfinity) {
     fail(ErrorCode::invalid_input, "every token is forbidden by logit_bias and the DRY penalty; allow one at least");
   }
+  return best;
+}
+
+int32_t Sampler::sample(std::span<const float> logits) {
+  SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
+  const int32_t best = shape_logits(state, logits);
   if (params_.temperature == 0.0F) return best;
   if (params_.mirostat != 0) {
     select_top_k(state, 0);
     apply_temperature(state);
     return params_.mirostat == 1 ? draw_mirostat_1(state) : draw_mirostat_2(state);
   }
-  select_top_k(state, params_.top_k);
-  for (const Stage stage : kCandidateStages) stage(state);
+  choose_candidates(state);
   return draw(state);
+}
+
+int32_t Sampler::sample_drafted(std::span<const float> logits, int32_t drafted,
+                                std::span<const Candidate> drafted_from) {
+  check(params_.temperature > 0 && params_.mirostat == 0, "a draft with a distribution for a sampler without one");
+  SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
+  shape_logits(state, logits);
+  choose_candidates(state);
+  return draw_drafted(state, drafted, drafted_from);
 }
 
 }  // namespace minfer::engine

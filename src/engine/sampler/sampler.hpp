@@ -20,11 +20,23 @@ class Sampler {
 
   // Tells the sampler of a token of the sequence, prompt tokens included: the penalties look back on them.
   void accept(int32_t token) { history_.push_back(token); }
+  // Takes back the last `count` accepted tokens.
+  void rewind(size_t count) { history_.resize(history_.size() - count); }
+  std::span<const int32_t> history() const { return history_; }
   // The next token for `logits` [vocabulary]; does not accept it. Errors: invalid_input where a logit is NaN or
-  // infinity, or none is finite (a broken weight file), or bias and DRY forbid every token.
+  // infinity, none is finite or all are equal (a broken weight file), or bias and DRY forbid every token.
   int32_t sample(std::span<const float> logits);
+  // What the last sample() at a temperature above 0 drew from: the final candidates with their probabilities. Valid
+  // until the next call.
+  std::span<const Candidate> candidates() const { return candidates_; }
+  // As sample(), and of the same distribution, where `drafted` was drawn from the candidates `drafted_from`: gives
+  // `drafted` as often as any way of drawing can. For a temperature above 0 without Mirostat (checked: internal).
+  int32_t sample_drafted(std::span<const float> logits, int32_t drafted, std::span<const Candidate> drafted_from);
 
  private:
+  // Runs the stages on the logits; returns the index of the largest.
+  int32_t shape_logits(SamplerState& state, std::span<const float> logits);
+
   SamplerParams params_;
   std::vector<int32_t> history_;
   std::vector<float> logits_;  // working copy

@@ -135,6 +135,31 @@ TEST(Sampler, RefusesBrokenLogits) {
   }
 }
 
+TEST(Sampler, RefusesLogitsThatAreAllEqual) {
+  for (const SamplerParams& params : {greedy(), plain(1)}) {
+    EXPECT_EQ(error_of([&] { Sampler(params, 3).sample(std::vector<float>{0, 0, 0}); }),
+              "invalid_input: the model gave 0 as the logit of every token; its weights are broken");
+    EXPECT_EQ(error_of([&] { Sampler(params, 3).sample(std::vector<float>{1, 1, 2}); }), "no error");
+    EXPECT_EQ(Sampler(params, 1).sample(std::vector<float>{7}), 0) << "a vocabulary of one";
+  }
+}
+
+TEST(Sampler, RefusesWhatBiasAndPenaltiesTakeBeyondF32) {
+  const auto huge = std::vector<float>{1, 3e38F, 2};
+  for (SamplerParams params : {greedy(), plain(1)}) {
+    params.logit_bias = {{1, 3e38F}};
+    EXPECT_THAT(error_of([&] { Sampler(params, 3).sample(huge); }),
+                HasSubstr("invalid_input: the logit of token 1 is beyond the range of f32"));
+    params.logit_bias = {};
+    params.repeat_penalty = 0.5F;
+    Sampler sampler(params, 3);
+    EXPECT_EQ(sampler.sample(huge), 1);
+    sampler.accept(1);
+    EXPECT_THAT(error_of([&] { sampler.sample(huge); }),
+                HasSubstr("invalid_input: the logit of token 1 is beyond the range of f32"));
+  }
+}
+
 TEST(Sampler, SaysWhenBiasAndPenaltiesForbidEveryToken) {
   for (SamplerParams params : {greedy(), plain(1)}) {
     params.logit_bias = {{0, -kInfinity}, {2, -kInfinity}};

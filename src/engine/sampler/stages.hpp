@@ -23,7 +23,7 @@ struct SamplerState {
   const SamplerParams& params;
   std::span<const int32_t> history;
   std::vector<float>& logits;
-  std::vector<Candidate>& candidates;  // descending by logit, ties by id, once made
+  std::vector<Candidate>& candidates;  // descending by logit, ties by id, once made; before, working space
   std::mt19937_64& random;
   float& mirostat_mu;
 };
@@ -50,6 +50,8 @@ void apply_temperature(SamplerState& state);
 
 // Draws from the candidates.
 int32_t draw(SamplerState& state);
+// Draws from the candidates by a token that was drawn from others: rejection.cpp. Overwrites the logits.
+int32_t draw_drafted(SamplerState& state, int32_t drafted, std::span<const Candidate> drafted_from);
 int32_t draw_mirostat_1(SamplerState& state);
 int32_t draw_mirostat_2(SamplerState& state);
 

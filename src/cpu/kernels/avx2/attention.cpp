@@ -30,7 +30,6 @@ struct Lanes : Simd {
   static Float load_i8(const int8_t* source) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(source))));
   }
-  static Float set1_f16(uint16_t bits) { return _mm256_cvtph_ps(_mm_set1_epi16(static_cast<int16_t>(bits))); }
   // Lanes [begin, end) of a, `other` elsewhere; begin and end may lie outside the register.
   static Float select_range(Float a, int64_t begin, int64_t end, float other) {
     if (begin <= 0 && end >= kLanes) return a;

@@ -36,9 +36,9 @@ template <class F>
 constexpr int kSweepColumns = F::kDepth == 2 ? 3 : 4;
 
 // Columns that are streamed. In a sweep both panels share a broadcast, and the sums of some columns stay in registers:
-// worth its way through memory from here on, but not where few quads are added in 16 bits.
+// worth its way through memory from here on, but not where few quads are added in 16 bits. Measured on Zen 4.
 template <class F>
-constexpr int64_t kMostStreamed = F::kDepth <= 2 ? kStreamColumns : (F::kSign == Sign::plain ? 8 : 4);
+constexpr int64_t kMostStreamed = F::kDepth <= 2 ? kStreamColumns : (F::kSign == Sign::plain ? 9 : 4);
 
 // Where a row of activations has its parts, in bytes.
 struct RowLayout {
@@ -175,45 +175,44 @@ template <class F>
   }
 }
 
-// Adds one block of one panel to the products of all columns: rows of `products`, `stride` floats apart. A column at a
-// time: the processor overlaps them by itself, and groups of columns measured no faster.
+// One block of one panel added to the product of one column.
 template <class F>
-[[gnu::always_inline]] inline void add_block(int64_t columns, const Quads& w, const float* scales, const float* mins,
-                                             const BlockActivations& x, float* products, int64_t stride) {
+[[gnu::always_inline]] inline __m256 add_block(__m256 product, int64_t column, const Quads& w,
+                                               const __m256i (&start)[F::kHalves], const float* scales,
+                                               const float* mins, const BlockActivations& x) {
   constexpr int kPart = kQuads / F::kHalves;
-  __m256i start[F::kHalves];
-  start_values<F>(w, start);
-  for (int64_t c = 0; c < columns; ++c) {
-    __m256i integers[F::kHalves];
-    for (int h = 0; h < F::kHalves; ++h) {
-      integers[h] = start[h];
-      for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
-        __m256i words = _mm256_setzero_si256();
-        for (int q = part; q < part + F::kDepth; ++q) {
-          const __m256i a = broadcast_quad(x.quants + c * x.quants_stride + 4 * q);
-          const __m256i product = multiply<F::kSign>(w.q[q], a);
-          words = q == part ? product : add_words(words, product);
-        }
-        integers[h] = _mm256_add_epi32(integers[h], widen(words));
+  __m256i integers[F::kHalves];
+  for (int h = 0; h < F::kHalves; ++h) {
+    integers[h] = start[h];
+    for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
+      __m256i words = _mm256_setzero_si256();
+      for (int q = part; q < part + F::kDepth; ++q) {
+        const __m256i a = broadcast_quad(x.quants + column * x.quants_stride + 4 * q);
+        const __m256i two = multiply<F::kSign>(w.q[q], a);
+        words = q == part ? two : add_words(words, two);
       }
+      integers[h] = _mm256_add_epi32(integers[h], widen(words));
     }
-    float* out = products + c * stride;
-    _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), integers, scales, mins, kLanes,
-                                 broadcast(x.scales + c * x.scales_stride), x.sums + c * x.sums_stride));
   }
+  return fold<F>(product, integers, scales, mins, kLanes, broadcast(x.scales + column * x.scales_stride),
+                 x.sums + column * x.sums_stride);
 }
 
-// Few columns: one panel, weights unpacked in registers, once for all columns; the sums along k lie in `out`, in L1. A
-// thread reads one stream of addresses: reading groups of four panels in turns halves the rate on Zen 4, whose
-// prefetcher then starts anew with each group. It does not keep up with a thread that computes, so the kernel asks for
-// what it reads kPrefetchBytes later: a block's share with each block, as a whole group at once finds no free buffers.
-template <class F>
+// Few columns: one panel, weights unpacked in registers, once for all columns, which follow each other: the processor
+// overlaps them by itself. Their sums along k lie in `out`, in L1; that of a single column (kOne) in a register, as
+// nothing covers its way through memory. A thread reads one stream of addresses: reading groups of four panels in turns
+// halves the rate on Zen 4, whose prefetcher then starts anew with each group. With several columns it falls behind, so
+// the kernel asks for what it reads kPrefetchBytes later: a block's share with each block, as a whole group at once
+// finds no free buffers.
+template <class F, bool kOne>
 void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t out_stride) {
   constexpr int kScales = F::kBlocks * F::kHalves;
   constexpr int kBlockBytes = F::kGroupBytes / F::kBlocks;
+  const int64_t columns = kOne ? 1 : tile.columns;
   const RowLayout layout = row_layout(tile.k);
   const int64_t groups = tile.k / (kBlock * F::kBlocks);
-  for (int64_t c = 0; c < tile.columns; ++c) _mm256_store_ps(out + c * out_stride, _mm256_setzero_ps());
+  __m256 one = _mm256_setzero_ps();
+  for (int64_t c = 0; c < columns; ++c) _mm256_store_ps(out + c * out_stride, one);
   for (int64_t g = 0; g < groups; ++g) {
     const std::byte* x = tile.x + g * F::kBlocks * kBlock;
     const std::byte* xs = tile.x + layout.scales + g * F::kBlocks * 4;
@@ -221,13 +220,13 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
     BlockActivations block{x, xs, tile.x_stride, tile.x_stride, xm, tile.x_stride};
     [[maybe_unused]] OffsetActivations offset[kMostStreamed<F>];
     if constexpr (F::kSign == Sign::offset) {
-      for (int64_t c = 0; c < tile.columns; ++c) offset_activations(x + c * tile.x_stride, F::kBlocks, offset[c]);
+      for (int64_t c = 0; c < columns; ++c) offset_activations(x + c * tile.x_stride, F::kBlocks, offset[c]);
       block.quants = offset[0].quants;
       block.quants_stride = sizeof(offset[0]);
     }
     alignas(32) float halves[kMostStreamed<F>][16];
     if constexpr (F::kMins && F::kHalves == 2) {
-      for (int64_t c = 0; c < tile.columns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
+      for (int64_t c = 0; c < columns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
       block.sums = reinterpret_cast<const std::byte*>(halves[0]);
       block.sums_stride = sizeof(halves[0]);
     }
@@ -236,16 +235,29 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
     alignas(32) float mins[kScales * kLanes];
     F::scales(group, scales, mins, kLanes);
     for (int b = 0; b < F::kBlocks; ++b) {
-      for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(group + kPrefetchBytes + b * kBlockBytes + i);
+      if constexpr (!kOne) {
+        for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(group + kPrefetchBytes + b * kBlockBytes + i);
+      }
       Quads w;
       F::quads(group, b, w);
-      add_block<F>(tile.columns, w, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes, block, out,
-                   out_stride);
+      __m256i start[F::kHalves];
+      start_values<F>(w, start);
+      const float* block_scales = scales + b * F::kHalves * kLanes;
+      const float* block_mins = mins + b * F::kHalves * kLanes;
+      if constexpr (kOne) {
+        one = add_block<F>(one, 0, w, start, block_scales, block_mins, block);
+      } else {
+        for (int64_t c = 0; c < columns; ++c) {
+          float* sums = out + c * out_stride;
+          _mm256_store_ps(sums, add_block<F>(_mm256_load_ps(sums), c, w, start, block_scales, block_mins, block));
+        }
+      }
       block.quants += kBlock;
       block.scales += 4;
       block.sums += 4 * F::kHalves;
     }
   }
+  if constexpr (kOne) _mm256_store_ps(out, one);
 }
 
 // kTileBlocks blocks of kPanels panels, unpacked. `wide` quads are two vectors of 16 bits: bytes 0 and 2, bytes 1
@@ -518,7 +530,14 @@ template <class F>
 void linear_tile_of(const LinearTile& tile) {
   if (tile.columns > kMostStreamed<F>) return sweep_all<F>(tile);
   for (int64_t p = 0; p < tile.panels_count; ++p) {
-    stream<F>(tile, tile.panels + p * tile.panel_stride, tile.products + p * kLanes, tile.panels_count * kLanes);
+    const std::byte* panel = tile.panels + p * tile.panel_stride;
+    float* out = tile.products + p * kLanes;
+    const int64_t out_stride = tile.panels_count * kLanes;
+    if (tile.columns == 1) {
+      stream<F, true>(tile, panel, out, out_stride);
+    } else {
+      stream<F, false>(tile, panel, out, out_stride);
+    }
   }
 }
 

@@ -39,7 +39,6 @@ struct Lanes : Simd {
   static Float load_i8(const int8_t* source) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source))));
   }
-  static Float set1_f16(uint16_t bits) { return _mm512_cvtph_ps(_mm256_set1_epi16(static_cast<int16_t>(bits))); }
   // Lanes [begin, end) of a, `other` elsewhere; begin and end may lie outside the register.
   static Float select_range(Float a, int64_t begin, int64_t end, float other) {
     const auto inside = static_cast<__mmask16>(lanes_below(end) & ~lanes_below(begin));

@@ -117,54 +117,55 @@ template <class F>
   }
 }
 
-// Adds one block of one panel to the products of all columns: rows of `products`, `stride` floats apart. A column at a
-// time: the processor overlaps them by itself, and groups of columns measured no faster.
+// One block of one panel added to the product of one column.
 template <class F>
-[[gnu::always_inline]] inline void add_block(int64_t columns, const Quads& w, const float* scales, const float* mins,
-                                             const BlockActivations& x, float* products, int64_t stride) {
+[[gnu::always_inline]] inline __m512 add_block(__m512 product, int64_t column, const Quads& w,
+                                               const __m512i (&start)[F::kHalves], const float* scales,
+                                               const float* mins, const BlockActivations& x) {
   constexpr int kPart = kQuads / F::kHalves;
-  __m512i start[F::kHalves];
-  start_values<F>(w, start);
-  for (int64_t c = 0; c < columns; ++c) {
-    __m512i integers[F::kHalves];
-    for (int h = 0; h < F::kHalves; ++h) {
-      __m512i sum = start[h];
-      for (int q = h * kPart; q < (h + 1) * kPart; ++q) {
-        sum = dot<F::kSigned>(sum, w.q[q], activations<F::kSigned>(x.quants + c * x.stride + 4 * q));
-      }
-      integers[h] = sum;
+  __m512i integers[F::kHalves];
+  for (int h = 0; h < F::kHalves; ++h) {
+    __m512i sum = start[h];
+    for (int q = h * kPart; q < (h + 1) * kPart; ++q) {
+      sum = dot<F::kSigned>(sum, w.q[q], activations<F::kSigned>(x.quants + column * x.stride + 4 * q));
     }
-    float* out = products + c * stride;
-    _mm512_store_ps(out, fold<F>(_mm512_load_ps(out), integers, scales, mins, kLanes,
-                                 broadcast(x.scales + c * x.stride), x.sums + c * x.sums_stride));
+    integers[h] = sum;
   }
+  return fold<F>(product, integers, scales, mins, kLanes, broadcast(x.scales + column * x.stride),
+                 x.sums + column * x.sums_stride);
 }
 
-// Few columns: one panel, weights unpacked in registers, once for all columns; the sums along k lie in `out`, in L1. A
-// thread reads one stream of addresses: reading groups of four panels in turns halves the rate on Zen 4, whose
-// prefetcher then starts anew with each group. It does not keep up with a thread that computes, so the kernel asks for
-// what it reads kPrefetchBytes later: a block's share with each block, as a whole group at once finds no free buffers.
-template <class F>
+// Few columns: one panel, weights unpacked in registers, once for all columns, which follow each other: the processor
+// overlaps them by itself. Their sums along k lie in `out`, in L1; that of a single column (kOne) in a register, as
+// nothing covers its way through memory. A thread reads one stream of addresses: reading groups of four panels in turns
+// halves the rate on Zen 4, whose prefetcher then starts anew with each group. With several columns it falls behind, so
+// the kernel asks for what it reads kPrefetchBytes later: a block's share with each block, as a whole group at once
+// finds no free buffers.
+template <class F, bool kOne>
 void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t out_stride) {
   constexpr int kScales = F::kBlocks * F::kHalves;
   constexpr int kBlockBytes = F::kGroupBytes / F::kBlocks;
+  const int64_t columns = kOne ? 1 : tile.columns;
   const RowLayout layout = row_layout(tile.k);
   const int64_t groups = tile.k / (kBlock * F::kBlocks);
-  for (int64_t c = 0; c < tile.columns; ++c) _mm512_store_ps(out + c * out_stride, _mm512_setzero_ps());
+  __m512 one = _mm512_setzero_ps();
+  for (int64_t c = 0; c < columns; ++c) _mm512_store_ps(out + c * out_stride, one);
   for (int64_t g = 0; g < groups; ++g) {
     const std::byte* x = tile.x + g * F::kBlocks * kBlock;
     const std::byte* xs = tile.x + layout.scales + g * F::kBlocks * 4;
     const std::byte* xm = tile.x + layout.sums + g * F::kBlocks * 4;
     alignas(64) float halves[kStreamColumns][16];
     if constexpr (F::kMins && F::kHalves == 2) {
-      for (int64_t c = 0; c < tile.columns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
+      for (int64_t c = 0; c < columns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
     }
     const auto* group = reinterpret_cast<const uint8_t*>(panel) + g * F::kGroupBytes;
     alignas(64) float scales[kScales * kLanes];
     alignas(64) float mins[kScales * kLanes];
     F::scales(group, scales, mins, kLanes);
     for (int b = 0; b < F::kBlocks; ++b) {
-      for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(group + kPrefetchBytes + b * kBlockBytes + i);
+      if constexpr (!kOne) {
+        for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(group + kPrefetchBytes + b * kBlockBytes + i);
+      }
       Quads w;
       F::quads(group, b, w);
       BlockActivations block{x + b * kBlock, xs + 4 * b, tile.x_stride, xm + 4 * b, tile.x_stride};
@@ -172,10 +173,21 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
         block.sums = reinterpret_cast<const std::byte*>(halves[0] + 2 * b);
         block.sums_stride = sizeof(halves[0]);
       }
-      add_block<F>(tile.columns, w, scales + b * F::kHalves * kLanes, mins + b * F::kHalves * kLanes, block, out,
-                   out_stride);
+      __m512i start[F::kHalves];
+      start_values<F>(w, start);
+      const float* block_scales = scales + b * F::kHalves * kLanes;
+      const float* block_mins = mins + b * F::kHalves * kLanes;
+      if constexpr (kOne) {
+        one = add_block<F>(one, 0, w, start, block_scales, block_mins, block);
+      } else {
+        for (int64_t c = 0; c < columns; ++c) {
+          float* sums = out + c * out_stride;
+          _mm512_store_ps(sums, add_block<F>(_mm512_load_ps(sums), c, w, start, block_scales, block_mins, block));
+        }
+      }
     }
   }
+  if constexpr (kOne) _mm512_store_ps(out, one);
 }
 
 // kTileBlocks blocks of kPanels panels, unpacked.
@@ -335,7 +347,14 @@ template <class F>
 void linear_tile_of(const LinearTile& tile) {
   if (tile.columns > kStreamColumns) return sweep_all<F>(tile);
   for (int64_t p = 0; p < tile.panels_count; ++p) {
-    stream<F>(tile, tile.panels + p * tile.panel_stride, tile.products + p * kLanes, tile.panels_count * kLanes);
+    const std::byte* panel = tile.panels + p * tile.panel_stride;
+    float* out = tile.products + p * kLanes;
+    const int64_t out_stride = tile.panels_count * kLanes;
+    if (tile.columns == 1) {
+      stream<F, true>(tile, panel, out, out_stride);
+    } else {
+      stream<F, false>(tile, panel, out, out_stride);
+    }
   }
 }
 

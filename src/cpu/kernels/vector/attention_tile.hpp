@@ -67,16 +67,18 @@ struct AttentionTile {
   static Reg load_as(const Brain* source, int64_t count) { return V::load_bf16_first(&source->bits, count); }
   static Reg load_as(const Quant* source, int64_t) { return V::load_i8(&source->value); }  // never partly filled
 
-  // Where a page's elements begin, and the scales that go with them (Quant only).
-  template <class T>
-  struct Place {
-    const T* at;
+  // Keys from a dimension and token of a page on, and the scales that go with them (Quant only).
+  template <class K>
+  struct Keys {
+    const K* at;
     const uint16_t* scales;
   };
+  // Values likewise; the scales of the page that is read have become f32.
   template <class T>
-  static Place<T> place(const std::byte* page, int64_t scales) {
-    return {reinterpret_cast<const T*>(page), reinterpret_cast<const uint16_t*>(page + scales)};
-  }
+  struct Values {
+    const T* at;
+    const float* scales;
+  };
 
   // Asks for what N registers of the next page occupy (second-level cache: the first is too small to hold it until
   // then).
@@ -119,7 +121,7 @@ struct AttentionTile {
 
   // query: [head_dim_k][M]; k: dimension 0 of the first of N registers of tokens; scores: rows kChunk apart.
   template <int M, int N, class K>
-  static void score_tile(const float* query, Place<K> k, Place<K> ahead, int64_t head_dim_k, float* scores) {
+  static void score_tile(const float* query, Keys<K> k, Keys<K> ahead, int64_t head_dim_k, float* scores) {
     Reg sums[M][N];
     if constexpr (kScaled<K>) {
       for (int64_t d = 0; d < head_dim_k; d += kBlock) {
@@ -152,13 +154,13 @@ struct AttentionTile {
 
   // Keys from a token of the page on.
   template <class K>
-  static Place<K> from(Place<K> k, int64_t token) {
+  static Keys<K> from(Keys<K> k, int64_t token) {
     return {k.at + token, k.scales + token};
   }
 
   // Tokens [first, last) of one page, multiples of kScoreStep; scores: the row's entry of the page's first token.
   template <int M, class K>
-  static void score_tokens(const AttentionJob& job, const float* query, Place<K> k, Place<K> ahead, int64_t first,
+  static void score_tokens(const AttentionJob& job, const float* query, Keys<K> k, Keys<K> ahead, int64_t first,
                            int64_t last, float* scores) {
     constexpr int kRegs = V::template score_regs<M>();
     constexpr int kStepRegs = static_cast<int>(kScoreStep / kLanes);
@@ -172,7 +174,7 @@ struct AttentionTile {
   }
 
   template <class K>
-  static void score_block(const AttentionJob& job, int64_t vectors, const float* query, Place<K> k, Place<K> ahead,
+  static void score_block(const AttentionJob& job, int64_t vectors, const float* query, Keys<K> k, Keys<K> ahead,
                           int64_t first, int64_t last, float* scores) {
     switch (vectors) {
       case 1:
@@ -229,11 +231,11 @@ struct AttentionTile {
 
   // Quants times their scales: exact, an 8-bit integer by an 11-bit mantissa.
   template <int N>
-  static void scale_row(const uint16_t* scales, Reg (&row)[N]) {
-    Reg scale = V::set1_f16(scales[0]);
+  static void scale_row(const float* scales, Reg (&row)[N]) {
+    Reg scale = V::set1(scales[0]);
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
-      if (n > 0 && n * kLanes % kBlock == 0) scale = V::set1_f16(scales[n * kLanes / kBlock]);
+      if (n > 0 && n * kLanes % kBlock == 0) scale = V::set1(scales[n * kLanes / kBlock]);
       row[n] = V::mul(row[n], scale);
     }
   }
@@ -241,7 +243,7 @@ struct AttentionTile {
   // Adds `tokens` rows of v, weighted, to the N registers of M vectors; weights: rows kChunk apart; the last register
   // holds `tail` lanes where Tail. N registers of Quant lie in whole blocks or in one.
   template <int M, int N, bool Tail, class T>
-  static void value_tile(const float* weights, Place<T> v, Place<T> ahead, int64_t v_stride, int64_t tokens,
+  static void value_tile(const float* weights, Values<T> v, const T* ahead, int64_t v_stride, int64_t tokens,
                          float* values, int64_t value_stride, int64_t tail) {
     Reg sums[M][N];
 #pragma GCC unroll 8
@@ -250,7 +252,7 @@ struct AttentionTile {
       for (int n = 0; n < N; ++n) sums[m][n] = V::load(values + m * value_stride + n * kLanes);
     }
     for (int64_t t = 0; t < tokens; ++t) {
-      prefetch<N>(ahead.at + t * v_stride);
+      prefetch<N>(ahead + t * v_stride);
       Reg row[N];
       const T* from = v.at + t * v_stride;
 #pragma GCC unroll 8
@@ -274,23 +276,22 @@ struct AttentionTile {
 
   // Values from a dimension of their rows on.
   template <class T>
-  static Place<T> column(Place<T> v, int64_t dim) {
+  static Values<T> column(Values<T> v, int64_t dim) {
     return {v.at + dim, v.scales + dim / kBlock};
   }
   // Values from a token of the page on.
   template <class T>
-  static Place<T> row(Place<T> v, int64_t token, int64_t dim) {
+  static Values<T> row(Values<T> v, int64_t token, int64_t dim) {
     return {v.at + token * dim, v.scales + token * (dim / kBlock)};
   }
 
   template <int M, class T>
-  static void value_rows(const AttentionJob& job, const float* weights, Place<T> v, Place<T> ahead, int64_t tokens,
+  static void value_rows(const AttentionJob& job, const float* weights, Values<T> v, const T* ahead, int64_t tokens,
                          float* values) {
     constexpr int kRegs = V::template value_regs<M>();
     const int64_t dim = job.head_dim_v;
     const auto tile = [&]<int N, bool Tail>(int64_t d) {
-      value_tile<M, N, Tail>(weights, column(v, d), column(ahead, d), dim, tokens, values + d, job.value_stride,
-                             dim - d);
+      value_tile<M, N, Tail>(weights, column(v, d), ahead + d, dim, tokens, values + d, job.value_stride, dim - d);
     };
     int64_t d = 0;
     for (; d + kRegs * kLanes <= dim; d += kRegs * kLanes) tile.template operator()<kRegs, false>(d);
@@ -299,7 +300,7 @@ struct AttentionTile {
   }
 
   template <class T>
-  static void value_block(const AttentionJob& job, int64_t vectors, const float* weights, Place<T> v, Place<T> ahead,
+  static void value_block(const AttentionJob& job, int64_t vectors, const float* weights, Values<T> v, const T* ahead,
                           int64_t tokens, float* values) {
     switch (vectors) {
       case 1:
@@ -326,14 +327,14 @@ struct AttentionTile {
   // the page's first row, `page` its positions, `origin` the chunk's first position.
   template <class T>
   static void value_page(const AttentionJob& job, int64_t block, int64_t vectors, Range page, int64_t origin,
-                         Place<T> v, Place<T> ahead, const float* weights, float* values) {
+                         Values<T> v, const T* ahead, const float* weights, float* values) {
     Range common = page;
     for (int64_t i = 0; i < vectors; ++i) common = meet(common, visible(job, block + i));
     const auto add = [&](int64_t vector, int64_t count, Range tokens) {
       if (tokens.empty()) return;
       value_block(job, count, weights + vector * kChunk + (tokens.begin - origin),
                   row(v, tokens.begin - page.begin, job.head_dim_v),
-                  row(ahead, tokens.begin - page.begin, job.head_dim_v), tokens.end - tokens.begin,
+                  ahead + (tokens.begin - page.begin) * job.head_dim_v, tokens.end - tokens.begin,
                   values + vector * job.value_stride);
     };
     if (common.empty()) {
@@ -363,6 +364,11 @@ struct AttentionTile {
     return job.v + job.pages[position / kKvPageTokens] * job.v_page_stride;
   }
 
+  template <class K>
+  static Keys<K> keys_of(const AttentionJob& job, const std::byte* page) {
+    return {reinterpret_cast<const K*>(page), reinterpret_cast<const uint16_t*>(page + job.k_scales)};
+  }
+
   // Runs of pages that are far from each other keep hardware prefetchers from their stride, so each page asks for the
   // next one: `after` is what follows the last.
   template <class K>
@@ -370,9 +376,9 @@ struct AttentionTile {
                           const std::byte* after) {
     const int64_t count = job.rows * job.group;
     for (int64_t at = seen.begin / kKvPageTokens * kKvPageTokens; at < seen.end; at += kKvPageTokens) {
-      const Place<K> k = place<K>(k_page(job, at), job.k_scales);
+      const Keys<K> k = keys_of<K>(job, k_page(job, at));
       const int64_t next = at + kKvPageTokens;
-      Place<K> ahead = place<K>(next < seen.end ? k_page(job, next) : after, job.k_scales);
+      Keys<K> ahead = keys_of<K>(job, next < seen.end ? k_page(job, next) : after);
       for (int64_t block = 0; block < count; block += block_rows(count - block)) {
         const int64_t vectors = block_rows(count - block);
         const Range part = block_range(job, block, vectors, {at, next});
@@ -386,20 +392,33 @@ struct AttentionTile {
     }
   }
 
+  // The scales of a page of values to f32, those of the page after it prefetched.
+  static void widen_scales(const AttentionJob& job, const std::byte* page, const std::byte* following, float* out) {
+    const int64_t count = kKvPageTokens * (job.head_dim_v / kBlock);
+    const auto* scales = reinterpret_cast<const uint16_t*>(page + job.v_scales);
+    for (int64_t i = 0; i < count; i += kLanes) V::store(out + i, V::load_f16(scales + i));
+    if (following == nullptr) return;
+    constexpr int64_t kLine = 64;
+    for (int64_t i = 0; i < count * kKvScaleBytes; i += kLine) __builtin_prefetch(following + job.v_scales + i, 0, 2);
+  }
+
   template <class T>
   static void value_chunk(const AttentionJob& job, const AttentionWork& work, Range seen, int64_t origin,
                           const std::byte* after, float* values) {
     const int64_t count = job.rows * job.group;
     for (int64_t at = seen.begin / kKvPageTokens * kKvPageTokens; at < seen.end; at += kKvPageTokens) {
-      const Place<T> v = place<T>(v_page(job, at), job.v_scales);
       const int64_t next = at + kKvPageTokens;
-      Place<T> ahead = place<T>(next < seen.end ? v_page(job, next) : after, job.v_scales);
+      const std::byte* page = v_page(job, at);
+      const std::byte* following = next < seen.end ? v_page(job, next) : nullptr;
+      const Values<T> v = {reinterpret_cast<const T*>(page), work.scales};
+      const T* ahead = reinterpret_cast<const T*>(following != nullptr ? following : after);
+      if constexpr (kScaled<T>) widen_scales(job, page, following, work.scales);
       for (int64_t block = 0; block < count; block += block_rows(count - block)) {
         const int64_t vectors = block_rows(count - block);
         if (block_range(job, block, vectors, {at, next}).empty()) continue;
         value_page(job, block, vectors, {at, next}, origin, v, ahead, work.scores + block * kChunk,
                    values + block * job.value_stride);
-        ahead = v;
+        ahead = v.at;
       }
     }
   }

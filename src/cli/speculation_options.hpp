@@ -1,0 +1,29 @@
+// --speculate and --draft-depth: who guesses tokens ahead, and the draft model that it may take.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+#include <string>
+
+#include "cli/model_options.hpp"
+#include "engine/batcher.hpp"
+
+namespace minfer::cli {
+
+struct SpeculationOptions {
+  std::string kind;   // "", "ngram" or "draft:MODEL"
+  int64_t depth = 0;  // 0: adaptive
+};
+
+void add_speculation_options(CLI::App& app, SpeculationOptions& options);
+
+// The draft model of --speculate draft:MODEL, opened and checked against the target; null for other kinds. Errors:
+// UsageError for an unknown kind; those of the file; unsupported where the vocabularies differ.
+std::unique_ptr<LoadedModel> open_draft_model(const SpeculationOptions& options, const ModelOptions& target_options,
+                                              const model::Model& target);
+
+// The batcher's part of it. `draft` is loaded, or null.
+void set_speculation(const SpeculationOptions& options, LoadedModel* draft, engine::BatcherOptions& batcher);
+
+}  // namespace minfer::cli

@@ -1,0 +1,269 @@
+// Identity of models, and reading and verifying of session files. See session_file.hpp; writing is in session_save.cpp.
+#include "engine/kv/session_file.hpp"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/file_map.hpp"
+#include "engine/kv/session_format.hpp"
+
+namespace minfer::engine {
+namespace {
+
+// Of each tensor's data, from its middle, in the identity of a model.
+constexpr size_t kSampleBytes = 64;
+
+class Hash {
+ public:
+  Hash() : state_(XXH3_createState()) {
+    check(state_ != nullptr && XXH3_128bits_reset(state_.get()) == XXH_OK, "no hash state");
+  }
+  void bytes(std::span<const std::byte> data) {
+    number(data.size());
+    check(XXH3_128bits_update(state_.get(), data.data(), data.size()) == XXH_OK, "a hash failed");
+  }
+  void text(std::string_view text) { bytes(std::as_bytes(std::span(text.data(), text.size()))); }
+  void number(uint64_t value) {
+    check(XXH3_128bits_update(state_.get(), &value, sizeof(value)) == XXH_OK, "a hash failed");
+  }
+  std::array<uint64_t, 2> value() const {
+    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
+    return {hash.low64, hash.high64};
+  }
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  std::unique_ptr<XXH3_state_t, Free> state_;
+};
+
+// Takes structures from the front of a file whose size has been compared with what it must hold.
+class Cursor {
+ public:
+  explicit Cursor(std::span<const std::byte> bytes) : left_(bytes) {}
+  size_t left() const { return left_.size(); }
+  std::span<const std::byte> take(size_t bytes) {
+    check(bytes <= left_.size(), "a session file was read past its verified size");
+    const auto taken = left_.first(bytes);
+    left_ = left_.subspan(bytes);
+    return taken;
+  }
+  template <class T>
+  T take() {
+    T value;
+    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+
+ private:
+  std::span<const std::byte> left_;
+};
+
+template <size_t N>
+std::string_view text_of(const std::array<char, N>& field) {
+  return {field.data(), static_cast<size_t>(std::find(field.begin(), field.end(), '\0') - field.begin())};
+}
+
+std::string_view format_name(uint32_t format) {
+  constexpr std::array<std::string_view, 4> kNames = {"f32", "f16", "bf16", "q8_0"};
+  return format < kNames.size() ? kNames[format] : "of an unknown number";
+}
+
+// What a verified file holds; views into it.
+struct Session {
+  SessionHeader header;
+  std::vector<SessionGroup> groups;
+  std::vector<int32_t> tokens;
+  std::span<const std::byte> pages;
+};
+
+// The file is whole, and of this version. The magic and the version come first: of another version, nothing else is
+// known.
+SessionHeader verify_file(const std::string& name, std::span<const std::byte> bytes) {
+  constexpr size_t kLeast = sizeof(SessionHeader) + kSessionChecksumBytes;
+  if (bytes.size() < kSessionMagic.size() ||
+      std::memcmp(bytes.data(), kSessionMagic.data(), kSessionMagic.size()) != 0) {
+    fail(ErrorCode::invalid_input, "{}: no session file: it doesn't begin with 'minferKV'", name);
+  }
+  if (bytes.size() < kLeast) {
+    fail(ErrorCode::invalid_input, "{}: {} bytes; expected at least {}: the session file is cut", name, bytes.size(),
+         kLeast);
+  }
+  const SessionHeader header = Cursor(bytes).take<SessionHeader>();
+  if (header.version != kSessionVersion) {
+    fail(ErrorCode::unsupported, "{}: version {} of the session format; expected {}", name, header.version,
+         kSessionVersion);
+  }
+  if (header.file_bytes != bytes.size()) {
+    fail(ErrorCode::invalid_input, "{}: {} bytes; its header says {}: the session file is cut or damaged", name,
+         bytes.size(), header.file_bytes);
+  }
+  const auto body = bytes.first(bytes.size() - kSessionChecksumBytes);
+  const auto stored = Cursor(bytes.last(kSessionChecksumBytes)).take<std::array<uint64_t, 2>>();
+  const XXH128_hash_t hash = XXH3_128bits(body.data(), body.size());
+  if (stored != std::array<uint64_t, 2>{hash.low64, hash.high64}) {
+    fail(ErrorCode::invalid_input, "{}: checksum {:016x}{:016x}; expected {:016x}{:016x}: the session file is damaged",
+         name, stored[1], stored[0], hash.high64, hash.low64);
+  }
+  return header;
+}
+
+// Everything that the header and the target know of each other.
+void match_header(const std::string& name, const SessionHeader& header, const SessionTarget& target) {
+  const auto mismatch = [&](std::string_view field, const auto& found, const auto& expected) {
+    fail(ErrorCode::unsupported, "{}: the session's {} is {}; expected {}", name, field, found, expected);
+  };
+  if (header.model_hash != target.model.hash) {
+    fail(ErrorCode::unsupported,
+         "{}: the session is of the model '{}' ({}, {:016x}{:016x}); expected '{}' ({}, {:016x}{:016x})", name,
+         text_of(header.name), text_of(header.architecture), header.model_hash[1], header.model_hash[0],
+         target.model.name, target.model.architecture, target.model.hash[1], target.model.hash[0]);
+  }
+  const auto key_format = static_cast<uint32_t>(target.spec.key_format);
+  const auto value_format = static_cast<uint32_t>(target.spec.value_format);
+  if (header.key_format != key_format) mismatch("key format", format_name(header.key_format), format_name(key_format));
+  if (header.value_format != value_format) {
+    mismatch("value format", format_name(header.value_format), format_name(value_format));
+  }
+  if (text_of(header.layout) != target.cache.store().layout()) {
+    mismatch("page layout", text_of(header.layout), target.cache.store().layout());
+  }
+  if (header.page_tokens != graph::kPageTokens) mismatch("tokens a page", header.page_tokens, graph::kPageTokens);
+  if (header.groups != target.cache.groups()) mismatch("number of layer groups", header.groups, target.cache.groups());
+  if (header.reserved != 0) mismatch("reserved field", header.reserved, 0);
+  const auto most = static_cast<uint64_t>(target.cache.sequence_tokens());
+  if (header.tokens > most) {
+    fail(ErrorCode::unsupported, "{}: a session of {} tokens; the context holds {}; take a larger context (-c)", name,
+         header.tokens, most);
+  }
+}
+
+void match_group(const std::string& name, const SessionGroup& group, size_t index, uint64_t tokens,
+                 const SessionTarget& target) {
+  const auto mismatch = [&](ErrorCode code, std::string_view field, uint64_t found, uint64_t expected) {
+    if (found == expected) return;
+    fail(code, "{}: in layer group {}, {} is {}; expected {}", name, index, field, found, expected);
+  };
+  const auto length = static_cast<int64_t>(tokens);
+  mismatch(ErrorCode::unsupported, "the window", group.window, static_cast<uint64_t>(target.cache.window(index)));
+  mismatch(ErrorCode::unsupported, "the size of a page", group.page_bytes,
+           static_cast<uint64_t>(target.cache.store().page_bytes(static_cast<int32_t>(index))));
+  const auto most = static_cast<uint64_t>(target.cache.first_visible_token(index, length));
+  if (group.first_token > most) {
+    fail(ErrorCode::invalid_input, "{}: in layer group {}, the first token is {}; expected at most {}", name, index,
+         group.first_token, most);
+  }
+  const int64_t pages = page_count(length) - static_cast<int64_t>(group.first_token) / graph::kPageTokens;
+  mismatch(ErrorCode::invalid_input, "the number of pages", group.pages, static_cast<uint64_t>(pages));
+}
+
+// All sizes are those of the target by then, so that no product of them can overflow.
+void verify_size(const std::string& name, const Session& session, size_t left, const SessionTarget& target) {
+  uint64_t expected = session.header.tokens * sizeof(int32_t) + kSessionChecksumBytes;
+  for (const SessionGroup& group : session.groups) expected += group.pages * group.page_bytes;
+  if (left != expected) {
+    fail(ErrorCode::invalid_input, "{}: {} bytes of tokens and pages; expected {} for {} tokens in a context of {}",
+         name, left, expected, session.header.tokens, target.cache.sequence_tokens());
+  }
+}
+
+Session verify(const std::string& name, std::span<const std::byte> bytes, const SessionTarget& target) {
+  Session session{verify_file(name, bytes), {}, {}, {}};
+  match_header(name, session.header, target);
+  Cursor cursor(bytes.subspan(sizeof(SessionHeader)));
+  for (size_t index = 0; index < session.header.groups; ++index) {
+    if (cursor.left() < sizeof(SessionGroup)) {
+      fail(ErrorCode::invalid_input, "{}: {} bytes; too few for {} layer groups", name, bytes.size(),
+           session.header.groups);
+    }
+    session.groups.push_back(cursor.take<SessionGroup>());
+    match_group(name, session.groups.back(), index, session.header.tokens, target);
+  }
+  verify_size(name, session, cursor.left(), target);
+  session.tokens.resize(session.header.tokens);
+  const auto ids = cursor.take(session.tokens.size() * sizeof(int32_t));
+  if (!ids.empty()) std::memcpy(session.tokens.data(), ids.data(), ids.size());
+  for (size_t i = 0; i < session.tokens.size(); ++i) {
+    if (session.tokens[i] >= 0 && session.tokens[i] < target.model.vocabulary) continue;
+    fail(ErrorCode::invalid_input, "{}: token {} has the id {}; expected 0 to {}", name, i, session.tokens[i],
+         target.model.vocabulary - 1);
+  }
+  session.pages = cursor.take(cursor.left() - kSessionChecksumBytes);
+  return session;
+}
+
+[[noreturn]] void fail_without_pages(const std::string& name, const Session& session, const SessionTarget& target) {
+  for (size_t index = 0; index < session.groups.size(); ++index) {
+    const int64_t available = target.cache.pool(index).available_pages();
+    if (static_cast<int64_t>(session.groups[index].pages) <= available) continue;
+    fail(ErrorCode::out_of_memory, "{}: the session needs {} KV pages of 64 tokens; {} are free", name,
+         session.groups[index].pages, available);
+  }
+  fail(ErrorCode::internal, "{}: a session was refused that has pages", name);
+}
+
+void write_pages(const Session& session, const Sequence& sequence, graph::KvStore& store) {
+  Cursor cursor(session.pages);
+  for (size_t index = 0; index < session.groups.size(); ++index) {
+    const SessionGroup& group = session.groups[index];
+    for (const int32_t page : sequence.pages(index).last(group.pages)) {
+      store.write_page(static_cast<int32_t>(index), page, cursor.take(group.page_bytes));
+    }
+  }
+}
+
+}  // namespace
+
+ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary) {
+  Hash hash;
+  hash.number(file.metadata().values().size());
+  for (const gguf::Value& value : file.metadata().values()) {
+    hash.text(value.key);
+    hash.number(static_cast<uint64_t>(value.type));
+    hash.number(static_cast<uint64_t>(value.element_type));
+    hash.number(value.count);
+    hash.bytes(value.payload);
+  }
+  hash.number(file.tensors().size());
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    hash.text(tensor.name);
+    hash.number(static_cast<uint64_t>(tensor.dtype));
+    for (const int64_t size : tensor.shape) hash.number(static_cast<uint64_t>(size));
+    hash.number(tensor.bytes);
+    hash.number(tensor.offset_bytes);
+    const size_t sample = std::min(kSampleBytes, tensor.bytes);
+    hash.bytes({tensor.data + (tensor.bytes - sample) / 2, sample});
+  }
+  const gguf::Metadata& metadata = file.metadata();
+  return {std::string(metadata.find_string("general.name").value_or("")),
+          std::string(metadata.find_string("general.architecture").value_or("")), hash.value(), vocabulary};
+}
+
+void load_session(const std::string& name, std::span<const std::byte> bytes, Sequence& sequence,
+                  const SessionTarget& target) {
+  check(sequence.length() == 0, "a session is loaded into an empty sequence");
+  const Session session = verify(name, bytes, target);
+  std::vector<int64_t> first_tokens;
+  for (const SessionGroup& group : session.groups) first_tokens.push_back(static_cast<int64_t>(group.first_token));
+  if (!sequence.restore(session.tokens, first_tokens)) fail_without_pages(name, session, target);
+  try {
+    write_pages(session, sequence, target.cache.store());
+  } catch (...) {
+    sequence.clear();
+    throw;
+  }
+}
+
+void load_session(const std::string& path, Sequence& sequence, const SessionTarget& target) {
+  const FileMap file(path);
+  load_session(path, file.bytes(), sequence, target);
+}
+
+}  // namespace minfer::engine

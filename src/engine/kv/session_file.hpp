@@ -1,0 +1,52 @@
+// Session files: a sequence's tokens and KV pages to a file and back, so that a conversation goes on without its prompt
+// being computed again. Resuming equals never having stopped, bit for bit, as the pages are saved as they lie in the
+// store. A file is for one model, one pair of KV formats and one page layout; anything else is refused by name. The
+// format is docs/formats/session-file.md. The engine's thread makes all calls.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "engine/kv/sequence.hpp"
+#include "gguf/reader.hpp"
+#include "graph/backend.hpp"
+
+namespace minfer::engine {
+
+// Which model a file is of.
+struct ModelIdentity {
+  std::string name;          // general.name; empty where there is none
+  std::string architecture;  // general.architecture
+  // XXH3-128 over all metadata, the names, types, shapes and offsets of all tensors, and a few bytes of each tensor's
+  // data (models that differ by training alone have equal headers).
+  std::array<uint64_t, 2> hash{};
+  int64_t vocabulary = 0;  // ids are below it
+};
+
+// Reads some bytes of each tensor.
+ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary);
+
+// What sessions are saved from and loaded into. The spec is the cache's.
+struct SessionTarget {
+  const ModelIdentity& model;
+  const graph::KvSpec& spec;
+  KvCache& cache;
+};
+
+// Writes `path` by way of a temporary file beside it, which is forced to the disk and renamed; a failure leaves neither
+// a temporary file nor a changed `path`. Errors: io.
+void save_session(const std::string& path, const Sequence& sequence, const SessionTarget& target);
+
+// Restores into an empty sequence. The file is verified whole first: an error leaves the sequence empty and the cache
+// as it was. Errors, which name the field, what was found and what was expected: io where it can't be read,
+// invalid_input where it is damaged or no session file, unsupported where it is of another version, model, KV format or
+// layout, or longer than the context, out_of_memory where the pages don't suffice.
+void load_session(const std::string& path, Sequence& sequence, const SessionTarget& target);
+// The same for the bytes of a file; `name` is for errors.
+void load_session(const std::string& name, std::span<const std::byte> bytes, Sequence& sequence,
+                  const SessionTarget& target);
+
+}  // namespace minfer::engine

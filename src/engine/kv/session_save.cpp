@@ -1,0 +1,148 @@
+// Writing of session files. See session_file.hpp.
+#include <fcntl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "engine/kv/session_file.hpp"
+#include "engine/kv/session_format.hpp"
+
+namespace minfer::engine {
+namespace {
+
+struct FreeHash {
+  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+};
+
+// The file under its temporary name, in the folder of `path`: removed unless commit() renames it. Hashes what it
+// writes.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& path)
+      : path_(path), temporary_(fmt::format("{}.partial-{}", path, ::getpid())), hash_(XXH3_createState()) {
+    check(hash_ != nullptr && XXH3_128bits_reset(hash_.get()) == XXH_OK, "no hash state");
+    // Never into somebody else's file. What was said in a session is its user's business: no others read it.
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (fd_ < 0) fail(ErrorCode::io, "{}: can't create: {}", temporary_, std::strerror(errno));
+  }
+  ~OutputFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!committed_) ::unlink(temporary_.c_str());
+  }
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::span<const std::byte> bytes) {
+    check(XXH3_128bits_update(hash_.get(), bytes.data(), bytes.size()) == XXH_OK, "a hash failed");
+    while (!bytes.empty()) {
+      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0)
+        fail(ErrorCode::io, "{}: can't write at byte {}: {}", temporary_, position_, std::strerror(errno));
+      position_ += static_cast<uint64_t>(written);
+      bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+  }
+
+  // The hash of what has been written.
+  std::array<uint64_t, 2> checksum() const {
+    const XXH128_hash_t hash = XXH3_128bits_digest(hash_.get());
+    return {hash.low64, hash.high64};
+  }
+
+  void commit() {
+    if (::fsync(fd_) != 0) fail(ErrorCode::io, "{}: can't force it to the disk: {}", temporary_, std::strerror(errno));
+    if (::close(std::exchange(fd_, -1)) != 0) {
+      fail(ErrorCode::io, "{}: can't close: {}", temporary_, std::strerror(errno));
+    }
+    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+      fail(ErrorCode::io, "{}: can't rename to {}: {}", temporary_, path_, std::strerror(errno));
+    }
+    committed_ = true;
+  }
+
+ private:
+  std::string path_;
+  std::string temporary_;
+  std::unique_ptr<XXH3_state_t, FreeHash> hash_;
+  int fd_ = -1;
+  uint64_t position_ = 0;
+  bool committed_ = false;
+};
+
+// The text, or as much of it as the field holds, cut before a character of UTF-8 that doesn't fit.
+template <size_t N>
+std::array<char, N> text_field(std::string_view text) {
+  size_t bytes = std::min(text.size(), N);
+  const auto continues = [&](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U; };
+  while (bytes < text.size() && bytes > 0 && continues(bytes)) --bytes;
+  std::array<char, N> field{};
+  std::copy_n(text.begin(), bytes, field.begin());
+  return field;
+}
+
+std::vector<SessionGroup> groups_of(const Sequence& sequence, const SessionTarget& target) {
+  std::vector<SessionGroup> groups;
+  for (size_t index = 0; index < target.cache.groups(); ++index) {
+    const int64_t first = sequence.first_token(index);
+    groups.push_back({static_cast<uint64_t>(target.cache.window(index)), static_cast<uint64_t>(first),
+                      static_cast<uint64_t>(page_count(sequence.length()) - first / graph::kPageTokens),
+                      static_cast<uint64_t>(target.cache.store().page_bytes(static_cast<int32_t>(index)))});
+  }
+  return groups;
+}
+
+SessionHeader header_of(const Sequence& sequence, const SessionTarget& target, std::span<const SessionGroup> groups) {
+  const std::string_view layout = target.cache.store().layout();
+  SessionHeader header{};
+  check(layout.size() <= header.layout.size(), "a KV layout whose name is too long");
+  header.magic = kSessionMagic;
+  header.version = kSessionVersion;
+  header.page_tokens = graph::kPageTokens;
+  header.model_hash = target.model.hash;
+  header.architecture = text_field<sizeof(header.architecture)>(target.model.architecture);
+  header.name = text_field<sizeof(header.name)>(target.model.name);
+  header.layout = text_field<sizeof(header.layout)>(layout);
+  header.key_format = static_cast<uint32_t>(target.spec.key_format);
+  header.value_format = static_cast<uint32_t>(target.spec.value_format);
+  header.groups = static_cast<uint32_t>(groups.size());
+  header.tokens = static_cast<uint64_t>(sequence.length());
+  header.file_bytes = sizeof(header) + groups.size_bytes() + sequence.tokens().size_bytes() + kSessionChecksumBytes;
+  for (const SessionGroup& group : groups) header.file_bytes += group.pages * group.page_bytes;
+  return header;
+}
+
+void write_pages(OutputFile& file, const Sequence& sequence, size_t index, const graph::KvStore& store) {
+  const int64_t length = sequence.length();
+  std::vector<std::byte> bytes(static_cast<size_t>(store.page_bytes(static_cast<int32_t>(index))));
+  for (int64_t entry = sequence.first_token(index) / graph::kPageTokens; entry < page_count(length); ++entry) {
+    const int64_t tokens = std::min(graph::kPageTokens, length - entry * graph::kPageTokens);
+    store.read_page(static_cast<int32_t>(index), sequence.pages(index)[static_cast<size_t>(entry)], tokens, bytes);
+    file.write(bytes);
+  }
+}
+
+}  // namespace
+
+void save_session(const std::string& path, const Sequence& sequence, const SessionTarget& target) {
+  const std::vector<SessionGroup> groups = groups_of(sequence, target);
+  const SessionHeader header = header_of(sequence, target, groups);
+  OutputFile file(path);
+  file.write(std::as_bytes(std::span(&header, 1)));
+  file.write(std::as_bytes(std::span(groups)));
+  file.write(std::as_bytes(sequence.tokens()));
+  for (size_t index = 0; index < groups.size(); ++index) write_pages(file, sequence, index, target.cache.store());
+  const std::array<uint64_t, 2> checksum = file.checksum();
+  file.write(std::as_bytes(std::span(checksum)));
+  file.commit();
+}
+
+}  // namespace minfer::engine

@@ -1,0 +1,157 @@
+// Session files of tiny models on the CPU: resuming equals never having stopped, bit for bit, in every KV format and
+// with windows; and what identifies a model. The file itself is tested in src/engine/kv/session_file_test.cpp.
+#include "engine/kv/session_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "engine/forward.hpp"
+#include "model_runs.hpp"
+
+namespace minfer::test {
+namespace {
+
+using graph::KvFormat;
+using ::testing::HasSubstr;
+
+struct Formats {
+  KvFormat key;
+  KvFormat value;
+};
+
+engine::RunnerOptions options(Formats formats, int64_t context = 256) {
+  engine::RunnerOptions result = exact_options(context, 32);
+  result.key_format = formats.key;
+  result.value_format = formats.value;
+  return result;
+}
+
+// A model with the file that its session goes to.
+struct Session {
+  Session(const std::string& model_path, const engine::RunnerOptions& runner_options)
+      : loaded(model_path, "", 1, runner_options),
+        identity(engine::identify_model(loaded.model.file(), loaded.model.config().vocabulary)),
+        target{identity, loaded.runner.kv_spec(), loaded.runner.cache()},
+        sequence(loaded.runner.cache()) {}
+
+  std::vector<float> append(std::span<const int32_t> ids) {
+    const auto logits = engine::append(loaded.runner, sequence, ids);
+    return {logits.begin(), logits.end()};
+  }
+
+  Loaded loaded;
+  engine::ModelIdentity identity;
+  engine::SessionTarget target;
+  engine::Sequence sequence;
+};
+
+class SessionTest : public ::testing::Test {
+ protected:
+  SessionTest() : folder_(std::filesystem::path(::testing::TempDir()) / "minfer_session_test") {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  ~SessionTest() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  std::filesystem::path folder_;
+};
+
+std::vector<int32_t> prompt(size_t tokens) {
+  std::vector<int32_t> ids;
+  for (size_t i = 0; i < tokens; ++i) ids.push_back(static_cast<int32_t>(3 + (i * 37) % 250));
+  return ids;
+}
+
+std::string error_of(Session& session, const std::string& path) {
+  try {
+    engine::load_session(path, session.sequence, session.target);
+  } catch (const Error& error) {
+    return std::string(error_code_name(error.code())) + ": " + error.what();
+  }
+  return "no error";
+}
+
+TEST_F(SessionTest, ResumingEqualsNeverHavingStopped) {
+  const std::vector<int32_t> ids = prompt(200);
+  const auto begin = std::span(ids).first(150), end = std::span(ids).subspan(150);
+  for (const char* model : {"tiny/qwen3.gguf", "tiny/gemma3.gguf"}) {
+    for (const Formats formats : {Formats{KvFormat::f32, KvFormat::f32}, Formats{KvFormat::f16, KvFormat::f16},
+                                  Formats{KvFormat::bf16, KvFormat::f32}, Formats{KvFormat::q8_0, KvFormat::bf16},
+                                  Formats{KvFormat::f16, KvFormat::q8_0}}) {
+      SCOPED_TRACE(std::string(model) + ", formats " + std::to_string(static_cast<int>(formats.key)) + " and " +
+                   std::to_string(static_cast<int>(formats.value)));
+      Session stopped(golden_path(model), options(formats)), resumed(golden_path(model), options(formats));
+      stopped.append(begin);
+      engine::save_session(file("a"), stopped.sequence, stopped.target);
+      engine::load_session(file("a"), resumed.sequence, resumed.target);
+      EXPECT_EQ(resumed.sequence.length(), 150);
+      const std::vector<float> expected = stopped.append(end);
+      EXPECT_TRUE(same_bits(resumed.append(end), expected));
+      // Saved again, it is the same file as that of the sequence that never stopped.
+      engine::save_session(file("a"), stopped.sequence, stopped.target);
+      engine::save_session(file("b"), resumed.sequence, resumed.target);
+      const FileMap a(file("a")), b(file("b"));
+      ASSERT_EQ(a.bytes().size(), b.bytes().size());
+      EXPECT_EQ(std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()), 0);
+    }
+  }
+}
+
+TEST_F(SessionTest, IsForTheModelFormatAndContextItWasMadeWith) {
+  const Formats f32{KvFormat::f32, KvFormat::f32};
+  Session session(golden_path("tiny/llama.gguf"), options(f32));
+  session.append(prompt(100));
+  engine::save_session(file("a"), session.sequence, session.target);
+  Session other(golden_path("tiny/llama_rope_linear.gguf"), options(f32));
+  EXPECT_THAT(error_of(other, file("a")), HasSubstr("unsupported: " + file("a") + ": the session is of the model '"));
+  Session format(golden_path("tiny/llama.gguf"), options({KvFormat::f32, KvFormat::f16}));
+  EXPECT_EQ(error_of(format, file("a")),
+            "unsupported: " + file("a") + ": the session's value format is f32; expected f16");
+  Session context(golden_path("tiny/llama.gguf"), options(f32, 99));
+  EXPECT_THAT(error_of(context, file("a")), HasSubstr("a session of 100 tokens; the context holds 99"));
+  EXPECT_EQ(context.sequence.length(), 0);
+}
+
+TEST_F(SessionTest, AModelIsToldByItsHeaderAndByItsWeights) {
+  std::vector<char> bytes;
+  {
+    std::ifstream in(golden_path("tiny/llama.gguf"), std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  const auto identity = [&] {
+    const gguf::MemoryPart part{"a.gguf", std::as_bytes(std::span(bytes))};
+    return engine::identify_model(gguf::File::from_memory({&part, 1}), 288);
+  };
+  const engine::ModelIdentity first = identity();
+  EXPECT_EQ(first.architecture, "llama");
+  EXPECT_EQ(first.vocabulary, 288);
+  EXPECT_EQ(identity().hash, first.hash);
+  size_t middle = 0;
+  {
+    const gguf::File file(golden_path("tiny/llama.gguf"));
+    const gguf::TensorInfo& tensor = file.tensors().back();
+    middle = tensor.offset_bytes + tensor.bytes / 2;
+  }
+  bytes[middle] ^= 1;
+  EXPECT_NE(identity().hash, first.hash) << "a weight";
+  bytes[middle] ^= 1;
+  // A digit of the epsilon, say: any value of the metadata.
+  const std::string key = "llama.attention.layer_norm_rms_epsilon";
+  const auto at = std::search(bytes.begin(), bytes.end(), key.begin(), key.end());
+  ASSERT_NE(at, bytes.end());
+  at[static_cast<std::ptrdiff_t>(key.size()) + 4] ^= 1;
+  EXPECT_NE(identity().hash, first.hash) << "a value";
+}
+
+}  // namespace
+}  // namespace minfer::test
