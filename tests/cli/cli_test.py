@@ -661,8 +661,8 @@ class Plan(ProgramTest):
         os.truncate(path, len(head) + 32 + offset)
         self.assertEqual(self.plan(path, "-c", "64")["devices"][0]["kv_bytes"], 2 * 64 * wide * 2)
         most = ["-c", "1073741824", "--parallel", "64", "--kv-type", "f32", "--batch-tokens", "65536"]
-        self.refused(4, "KV cache: 8589934592 x 1073741824 bytes XX", "plan", path, *most)
-        self.refused(4, "the KV cache of 1073741824 tokens for 1 sequence takes more than", "plan", path, "-c", "1073741824")
+        self.refused(4, "KV cache bytes: 8589934592 * 1073741824 is more than a 64-bit size can be", "plan", path, *most)
+        self.refused(4, "the KV cache of sequences of 1073741824 tokens takes", "plan", path, "-c", "1073741824")
         self.plan(path, "-c", "4194304", "--batch-tokens", "65536")
 
 
