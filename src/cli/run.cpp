@@ -71,9 +71,15 @@ int finish(const engine::Result& result, int64_t context) {
   return result.reason == engine::StopReason::cancelled ? kExitCancelled : 0;
 }
 
+void print_stats(const engine::BatcherStats& stats) {
+  say("engine: {} steps of {} rows in all; {} tokens found in the prefix cache, {} pages kept for it, {} evicted; {} "
+      "preemptions\n",
+      stats.steps, stats.rows, stats.reused_tokens, stats.idle_pages, stats.evictions, stats.preemptions);
+}
+
 // Streams the answer to stdout; Ctrl-C ends it between two steps. Errors: that of the request, or of stdout.
 engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer, engine::Request request,
-                      const engine::BatcherOptions& batcher) {
+                      const engine::BatcherOptions& batcher, bool explain) {
   constexpr auto kInterruptPoll = std::chrono::milliseconds(20);
   std::promise<engine::Result> ended;
   std::optional<Error> broken_output;
@@ -95,6 +101,7 @@ engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer
     if (stop || interrupted()) engine.cancel(id);
   }
   if (broken_output) throw *broken_output;
+  if (explain) print_stats(engine.stats());
   return result.get();
 }
 
@@ -154,7 +161,7 @@ int run(const Options& options) {
     say("minfer: the prompt has the text of the control token '{}' in it, and the model reads it as that token\n",
         printable(prompt.control_token));
   }
-  const engine::Result result = answer(loaded, tokenizer, request, batcher);
+  const engine::Result result = answer(loaded, tokenizer, request, batcher, options.model.explain);
   if (result.error) throw *result.error;
   if (result.generated_tokens > 0) write_stdout("\n");
   print_timings(result, request.sampler.seed);
