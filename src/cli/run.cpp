@@ -186,7 +186,7 @@ std::function<int()> declare_run(CLI::App& app) {
   app.add_option("--stop", options->stops, "Text that ends the answer; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
-  app.add_option("--overflow", options->overflow, "A full context: stop, or shift (drop the older half, go on)")
+  app.add_option("--overflow", options->overflow, "A full context: stop, or shift (drop the older half)")
       ->type_name("POLICY")
       ->check(one_of({"stop", "shift"}))
       ->capture_default_str();
@@ -194,8 +194,7 @@ std::function<int()> declare_run(CLI::App& app) {
       ->type_name("N")
       ->check(whole_number(0, engine::kMaxContextTokens))
       ->capture_default_str();
-  app.add_option("--session", options->session,
-                 "Go on with the session in FILE where it is there, and save it at the end")
+  app.add_option("--session", options->session, "Go on with the session in FILE if there, and save it")
       ->type_name("FILE");
   add_speculation_options(app, options->speculation);
   add_sampler_options(app, options->sampler);
