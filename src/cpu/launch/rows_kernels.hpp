@@ -34,6 +34,7 @@ struct RowKernels {
   // out = a + b
   void (*add)(const float* a, const float* b, int64_t n, float* out) noexcept;
   // out = factor x
+  void (*scale)(const float* x, float factor, int64_t n, float* out) noexcept;
   // out = cap tanh(x / cap)
   void (*softcap)(const float* x, float cap, int64_t n, float* out) noexcept;
   // out = activation(gate) up, to out and q8 (either may be null).

@@ -67,6 +67,10 @@ void add(const float* a, const float* b, int64_t n, float* out) noexcept {
   for (int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
 }
 
+void scale(const float* x, float factor, int64_t n, float* out) noexcept {
+  for (int64_t i = 0; i < n; ++i) out[i] = x[i] * factor;
+}
+
 void softcap(const float* x, float cap, int64_t n, float* out) noexcept {
   for (int64_t i = 0; i < n; ++i) out[i] = cap * std::tanh(x[i] / cap);
 }
@@ -114,6 +118,7 @@ const RowKernels& row_kernels() noexcept {
       .rms_norm = &rms_norm,
       .quantize = &quantize,
       .add = &add,
+      .scale = &scale,
       .softcap = &softcap,
       .gated = &gated,
       .argmax = &argmax,

@@ -100,6 +100,12 @@ void add(const float* a, const float* b, int64_t n, float* out) noexcept {
 }
 
 template <class S>
+void scale(const float* x, float factor, int64_t n, float* out) noexcept {
+  const auto scaled = [=](int64_t i, int64_t count) { return S::mul(load_up_to<S>(x + i, count), S::set1(factor)); };
+  map_row<S>(n, scaled, out, Q8Out{});
+}
+
+template <class S>
 void softcap(const float* x, float cap, int64_t n, float* out) noexcept {
   const auto capped = [=](int64_t i, int64_t count) {
     const typename S::Float limit = S::set1(cap);
@@ -198,6 +204,7 @@ inline constexpr RowKernels kRowKernels = {
     .rms_norm = &rms_norm<S>,
     .quantize = &quantize<S>,
     .add = &add<S>,
+    .scale = &scale<S>,
     .softcap = &softcap<S>,
     .gated = &gated<S>,
     .argmax = &argmax<S>,
