@@ -13,6 +13,7 @@
 
 #include "engine/batcher.hpp"
 #include "engine/perplexity.hpp"
+#include "engine/plan.hpp"
 #include "model/vocab.hpp"
 #include "model_runs.hpp"
 

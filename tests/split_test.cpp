@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/options.hpp"
+#include "engine/plan.hpp"
 #include "graph/memory_plan.hpp"
 #include "model_runs.hpp"
 
@@ -42,6 +43,8 @@ class TestDevice final : public graph::Backend {
     if (lacks == node.op) return "not on this device";
     return inner_->unsupported_reason(graph, node);
   }
+  void set_op_timing(bool on) override { inner_->set_op_timing(on); }
+  graph::OpTimes op_times() const override { return inner_->op_times(); }
   bool has_op(graph::Op op) const override { return lacks != op && inner_->has_op(op); }
   graph::WeightLayout choose_layout(const graph::WeightShape& shape, tensor::DType dtype,
                                     graph::WeightRole role) const override {

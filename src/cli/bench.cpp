@@ -14,6 +14,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
 #include "cli/model_options.hpp"
+#include "cli/op_timing.hpp"
 #include "cli/usage.hpp"
 #include "engine/forward.hpp"
 #include "engine/work.hpp"
@@ -78,8 +79,10 @@ gguf::File open_synthetic(const Options& options) {
 
 class Bench {
  public:
-  Bench(LoadedModel& loaded, const graph::DeviceLimits& limits, int repetitions)
-      : loaded_(loaded), limits_(limits), repetitions_(repetitions), random_(1) {}
+  Bench(LoadedModel& loaded, const graph::DeviceLimits& limits, int repetitions, bool op_timing)
+      : loaded_(loaded), limits_(limits), repetitions_(repetitions), op_timing_(op_timing), random_(1) {
+    set_op_timing(loaded_, false);  // on in measured runs only
+  }
 
   Row prefill(int64_t tokens, int64_t depth) {
     const double limit = engine::prefill_limit_seconds(loaded_.model, device(), limits_, tokens, depth);
@@ -146,9 +149,11 @@ class Bench {
         engine::Sequence& sequence = sequences.emplace_back(loaded_.runner->cache());
         if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth));
       }
+      set_op_timing(loaded_, op_timing_ && run > 0);
       const auto start = std::chrono::steady_clock::now();
       work(sequences);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      set_op_timing(loaded_, false);
       if (run > 0) rates.push_back(static_cast<double>(tokens * streams) / seconds);  // the first run warms up
     }
     double mean = 0, variance = 0;
@@ -161,6 +166,7 @@ class Bench {
   LoadedModel& loaded_;
   const graph::DeviceLimits& limits_;
   int repetitions_;
+  bool op_timing_;
   std::mt19937_64 random_;
 };
 
@@ -237,7 +243,7 @@ int run_bench(Options options) {
   LoadedModel loaded(std::move(file), options.model);
   load_weights(loaded, options.model, options.model.context);
   const graph::DeviceLimits limits = loaded.registry.preferred().measure_limits();
-  Bench bench(loaded, limits, options.repetitions);
+  Bench bench(loaded, limits, options.repetitions, options.model.op_timing);
   std::vector<Row> rows;
   for (const int64_t depth : options.depths) {
     for (const int64_t tokens : options.prompts) {
@@ -250,6 +256,7 @@ int run_bench(Options options) {
     }
   }
   write_stdout(format_rows(rows, options, loaded, limits));
+  if (options.model.op_timing) print_op_timing(loaded);
   return 0;
 }
 

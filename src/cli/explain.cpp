@@ -7,9 +7,9 @@
 
 #include <map>
 #include <string>
-#include <tuple>
 #include <vector>
 
+#include "engine/plan.hpp"
 #include "graph/split.hpp"
 
 namespace minfer::cli {
@@ -27,20 +27,9 @@ void print_devices(const graph::Registry& registry) {
 }
 
 void print_layouts(const model::Model& model, const engine::PartPlan& part) {
-  std::map<std::tuple<std::string, std::string, std::string>, std::pair<int, int64_t>> groups;
-  for (size_t i = 0; i < part.layouts.size(); ++i) {
-    if (part.roles[i] == graph::WeightRole::elsewhere) continue;
-    const graph::WeightLayout& layout = part.layouts[i];
-    auto& [count, bytes] =
-        groups[{std::string(tensor::dtype_info(model.weights()[i].dtype).name), std::string(layout.name),
-                std::string(graph::format_name(layout.activation_format))}];
-    ++count;
-    bytes += layout.bytes;
-  }
-  for (const auto& [key, value] : groups) {
-    const auto& [dtype, layout, activation] = key;
-    say("weights {:<6} -> {:<8} {:4} tensors {:9.1f} MB, activations {}\n", dtype, layout, value.first,
-        megabytes(value.second), activation);
+  for (const engine::LayoutUse& use : engine::weights_by_layout(model, part)) {
+    say("weights {:<6} -> {:<8} {:4} tensors {:9.1f} MB, activations {}\n", use.dtype, use.layout, use.tensors,
+        megabytes(use.bytes), graph::format_name(use.activation_format));
   }
 }
 

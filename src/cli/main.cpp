@@ -15,6 +15,7 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"run", "Answer a prompt, streaming the text to stdout", declare_run},
+    {"plan", "Say what memory a model will take", declare_plan},
     {"info", "Show what a model file holds", declare_info},
     {"list", "List the models in the cache", declare_list},
     {"tokenize", "Text to token ids", declare_tokenize},

@@ -10,6 +10,7 @@
 #include "cli/explain.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
+#include "cli/op_timing.hpp"
 #include "cli/usage.hpp"
 #include "devices.hpp"
 #include "graph/export.hpp"
@@ -22,7 +23,7 @@ constexpr int64_t kMaxThreads = 1024;
 
 }  // namespace
 
-void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context, bool model_required) {
+void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& default_context, bool model_required) {
   app.add_option("MODEL", options.model, kModelText)->required(model_required);
   const auto add = [&app](const std::string& flags, auto& value, const std::string& text, const std::string& unit) {
     return app.add_option(flags, value, text)->type_name(unit)->group("Engine");
@@ -34,9 +35,17 @@ void add_model_options(CLI::App& app, ModelOptions& options, const std::string& 
       ->check(whole_number(1, engine::kMaxBatchTokens))
       ->capture_default_str();
   add("--kv-type", options.kv_type, "KV cache: f32, f16, bf16, q8_0, or k=TYPE,v=TYPE", "TYPE")->capture_default_str();
+  add("--memory-limit", options.memory_limit, "Most memory to take, such as 4G or 512MiB", "BYTES")->check(byte_size());
+}
+
+void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context, bool model_required) {
+  add_plan_options(app, options, default_context, model_required);
   app.add_flag("--explain", options.explain, "Say which device, kernels and layouts run")->group("Engine");
-  add("--dump-graph", options.dump_graph, "Write a decode step's graph (.dot, .json)", "FILE");
+  app.add_option("--dump-graph", options.dump_graph, "Write a decode step's graph (.dot, .json)")
+      ->type_name("FILE")
+      ->group("Engine");
   app.add_flag("--no-fusion", options.no_fusion, "Run the graph unfused, to compare")->group("Engine");
+  app.add_flag("--op-timing", options.op_timing, "Say at the end where the time went, op by op")->group("Engine");
 }
 
 std::string find_model(const std::string& name_or_path) {
@@ -87,6 +96,8 @@ void parse_kv_type(const std::string& text, engine::RunnerOptions& options) {
   }
 }
 
+}  // namespace
+
 engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context) {
   engine::RunnerOptions runner;
   runner.context_tokens = context;
@@ -94,8 +105,11 @@ engine::RunnerOptions runner_options(const ModelOptions& options, int64_t contex
   runner.batch_tokens = std::min(options.batch, context * options.sequences);
   runner.fuse = !options.no_fusion;
   parse_kv_type(options.kv_type, runner);
+  if (!options.memory_limit.empty()) runner.memory_limit_bytes = parse_bytes(options.memory_limit);
   return runner;
 }
+
+namespace {
 
 std::string graph_extension(const ModelOptions& options) {
   return std::filesystem::path(options.dump_graph).extension().string();
@@ -163,6 +177,7 @@ void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t cont
         "of poor quality\n",
         context, trained);
   }
+  if (options.op_timing) set_op_timing(loaded, true);
 }
 
 }  // namespace minfer::cli

@@ -23,12 +23,17 @@ struct ModelOptions {
   bool explain = false;
   std::string dump_graph;
   bool no_fusion = false;
+  std::string memory_limit;  // empty: what the device has
+  bool op_timing = false;
 };
 
 inline constexpr const char* kModelText = "A GGUF file, or the name of a model in the cache";
 
-// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --explain, --dump-graph, --no-fusion. `default_context` is what
+// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --memory-limit: what memory depends on. `default_context` is what
 // the help says of -c 0.
+void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
+                      bool model_required = true);
+// These, --explain, --dump-graph, --no-fusion and --op-timing.
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
                        bool model_required = true);
 
@@ -53,9 +58,12 @@ struct LoadedModel {
 // The tokens of context to run with: -c, or the model's own up to `default_context`.
 int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context);
 
+// Errors: UsageError, naming the option.
+engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context);
+
 // Plans and loads, with a progress line, and a notice where `context` is beyond what the model was trained for; before
-// that prints the plan with --explain and writes the graph with
-// --dump-graph.
+// that prints the plan with --explain and writes the graph with --dump-graph; with --op-timing the steps that follow
+// are timed.
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context);
 
 }  // namespace minfer::cli

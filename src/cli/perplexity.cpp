@@ -8,6 +8,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
 #include "cli/model_options.hpp"
+#include "cli/op_timing.hpp"
 #include "cli/usage.hpp"
 #include "engine/perplexity.hpp"
 #include "model/vocab.hpp"
@@ -67,6 +68,7 @@ int run_perplexity(Options options) {
     write_stdout(fmt::format("perplexity {:.4f} +- {:.4f} ({} tokens in {} windows of {})\n", result.perplexity,
                              result.standard_error, result.scored_tokens, result.windows, options.model.context));
   }
+  if (options.model.op_timing) print_op_timing(loaded);
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
 #include "cli/model_options.hpp"
+#include "cli/op_timing.hpp"
 #include "cli/prompt.hpp"
 #include "cli/sampler_options.hpp"
 #include "cli/speculation_options.hpp"
@@ -165,6 +166,7 @@ int run(const Options& options) {
   if (result.error) throw *result.error;
   if (result.generated_tokens > 0) write_stdout("\n");
   print_timings(result, request.sampler.seed);
+  if (options.model.op_timing) print_op_timing(loaded);
   return finish(result, context);
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -92,6 +93,32 @@ CLI::Validator decimal_number() {
     double number = 0;
     if (parse_number(text, number) && std::isfinite(number)) return std::string();
     return fmt::format("'{}' is not a number", text);
+  };
+  return CLI::Validator(check, "");
+}
+
+std::optional<int64_t> parse_bytes(std::string_view text) {
+  constexpr int64_t kMostBytes = int64_t{1} << 62;
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 1) return std::nullopt;
+  std::string unit(end, text.data() + text.size());
+  std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (unit.ends_with('b')) unit.pop_back();
+  const bool binary = unit.ends_with('i');
+  if (binary) unit.pop_back();
+  const size_t power = unit.empty() ? 0 : std::string_view("kmgt").find(unit) + 1;
+  if (unit.size() > 1 || (!unit.empty() && power == 0) || (unit.empty() && binary)) return std::nullopt;
+  for (size_t i = 0; i < power; ++i) {
+    if (__builtin_mul_overflow(number, binary ? 1024 : 1000, &number)) return std::nullopt;
+  }
+  return number <= kMostBytes ? std::optional(number) : std::nullopt;
+}
+
+CLI::Validator byte_size() {
+  const auto check = [](std::string& text) {
+    if (parse_bytes(text)) return std::string();
+    return fmt::format("'{}' is no number of bytes, such as 5000000, 4G or 512MiB", text);
   };
   return CLI::Validator(check, "");
 }

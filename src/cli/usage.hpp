@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace minfer::cli {
@@ -14,11 +16,17 @@ namespace minfer::cli {
 // Option value checks. The message names what was given and what is expected.
 CLI::Validator whole_number(int64_t least, int64_t most);
 CLI::Validator decimal_number();
+// A number of bytes as parse_bytes takes it.
+CLI::Validator byte_size();
 // Whole numbers from `least`, which is 0 or more, with a comma between them. split_numbers gives them, and -1 for a
 // part that is none.
 CLI::Validator number_list(int64_t least, int64_t most);
 std::vector<int64_t> split_numbers(std::string_view text);
 CLI::Validator one_of(std::vector<std::string> words);
+
+// Bytes of a whole number with or without a unit: 5000, 4G (10^9), 512MiB (2^20); K, M, G, T, each also with B or iB,
+// letter case ignored. nullopt for anything else, and beyond 2^62.
+std::optional<int64_t> parse_bytes(std::string_view text);
 
 // One line an option: names, placeholder, description, default.
 std::shared_ptr<CLI::FormatterBase> help_formatter();

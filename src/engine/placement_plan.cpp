@@ -6,8 +6,9 @@
 #include <numeric>
 #include <optional>
 
+#include "base/checked.hpp"
 #include "base/error.hpp"
-#include "engine/runner.hpp"
+#include "engine/plan.hpp"
 #include "graph/passes.hpp"
 #include "graph/placement.hpp"
 
@@ -76,11 +77,11 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
     const bool elsewhere = part.roles[i] == graph::WeightRole::elsewhere;
     part.layouts.push_back(elsewhere ? graph::WeightLayout{"elsewhere", 0, false, graph::Format::f32}
                                      : device.choose_layout(source.shape, source.dtype, part.roles[i]));
-    part.memory.weights_bytes += part.layouts.back().bytes;
+    part.memory.weights_bytes = checked_add(part.memory.weights_bytes, part.layouts.back().bytes, "weights");
   }
   part.kv = with_layers(kv_spec(model, options), first, layers);
   device.check_kv(part.kv);
-  part.memory.kv_bytes = device.kv_bytes(part.kv);
+  part.memory.kv_bytes = planned_kv_bytes(device, part.kv);
 
   const graph::Graph graph = for_device(model, device, part, whole.graph, options.fuse);
   graph::check_supported(graph, device);
@@ -90,10 +91,10 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
   return part;
 }
 
-int64_t available_bytes(const graph::Backend& device) {
-  const graph::DeviceMemory memory = device.memory();
-  const bool reported = memory.answer == graph::DeviceMemory::Answer::reported;
-  return reported ? memory.available_bytes : std::numeric_limits<int64_t>::max();
+// What a part may take on a device; all there is where that is not known.
+int64_t budget_bytes(const graph::Backend& device, std::optional<int64_t> limit) {
+  const Budget budget = decide_budget({}, device.memory(), limit);
+  return budget.verdict == Budget::Verdict::unknown ? std::numeric_limits<int64_t>::max() : budget.budget_bytes;
 }
 
 // Weights and cache of each of the part's layers.
@@ -115,7 +116,7 @@ std::vector<int64_t> layer_bytes(const model::Model& model, const graph::Backend
 std::optional<PartPlan> largest_part(const model::Model& model, Devices devices, size_t index, int64_t first,
                                      const RunnerOptions& options, std::string& reason) {
   const graph::Backend& device = *devices[index];
-  const int64_t budget = available_bytes(device);
+  const int64_t budget = budget_bytes(device, options.memory_limit_bytes);
   const int64_t rest = model.config().layers - first;
   reason = fmt::format("{:.0f} MB available hold no layer", static_cast<double>(budget) / 1e6);
   // All that is left, output head included, or else some layers without the head.
@@ -185,21 +186,28 @@ PlacementPlan plan_placement(const model::Model& model, Devices devices, const R
   return plan;
 }
 
-void check_budgets(const PlacementPlan& plan, Devices devices) {
-  if (plan.parts.size() == 1) return check_budget(plan.parts[0].memory, *devices[plan.parts[0].device]);
+void check_budgets(const PlacementPlan& plan, Devices devices, std::optional<int64_t> limit) {
+  if (plan.parts.size() == 1) return check_budget(plan.parts[0].memory, *devices[plan.parts[0].device], limit);
   bool fits = true;
   std::string numbers;
   for (const PartPlan& part : plan.parts) {
     const graph::Backend& device = *devices[part.device];
-    fits = fits && part.memory.total_bytes() <= available_bytes(device);
+    fits = fits && part.memory.total_bytes() <= budget_bytes(device, limit);
     numbers += fmt::format("; {} needs {:.1f} MB for layers {} to {} and has {:.1f} MB available", device.name(),
                            static_cast<double>(part.memory.total_bytes()) / 1e6, part.first_layer,
-                           part.first_layer + part.layers - 1, static_cast<double>(available_bytes(device)) / 1e6);
+                           part.first_layer + part.layers - 1, static_cast<double>(budget_bytes(device, limit)) / 1e6);
   }
   if (fits) return;
   fail(ErrorCode::out_of_memory,
        "the model does not fit its devices{}; take a smaller context (-c), or a smaller or more quantized model",
        numbers);
+}
+
+int64_t layers_that_fit(const model::Model& model, const graph::Backend& device, const RunnerOptions& options) {
+  const graph::Backend* devices[] = {&device};
+  std::string reason;
+  const auto part = largest_part(model, devices, 0, 0, options, reason);
+  return part ? part->layers : 0;
 }
 
 std::vector<graph::Part> part_graphs(const model::Model& model, Devices devices, std::span<const PartPlan> parts,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,8 +42,11 @@ struct PlacementPlan {
 // rest.
 PlacementPlan plan_placement(const model::Model& model, Devices devices, const RunnerOptions& options);
 
-// Errors: out_of_memory with the numbers where a device reports less than its part takes.
-void check_budgets(const PlacementPlan& plan, Devices devices);
+// Errors: out_of_memory with the numbers where a device has less than its part takes, or `limit` is less.
+void check_budgets(const PlacementPlan& plan, Devices devices, std::optional<int64_t> limit);
+
+// How many layers a device would hold, from the first on, with the embedding; the output head too where it is all.
+int64_t layers_that_fit(const model::Model& model, const graph::Backend& device, const RunnerOptions& options);
 
 // The step shape that no step of a runner exceeds.
 graph::StepShape largest_shape(const RunnerOptions& options);

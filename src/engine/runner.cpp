@@ -1,4 +1,4 @@
-// Planning, loading and the executable cache. See runner.hpp.
+// Loading and the executable cache. See runner.hpp.
 #include "engine/runner.hpp"
 
 #include <algorithm>
@@ -7,67 +7,10 @@
 
 #include "base/error.hpp"
 #include "engine/kv/split_store.hpp"
+#include "engine/plan.hpp"
 #include "graph/memory_plan.hpp"
 
 namespace minfer::engine {
-
-void check_options(const RunnerOptions& options) {
-  if (options.context_tokens < 1 || options.context_tokens > kMaxContextTokens) {
-    fail(ErrorCode::invalid_input, "context of {} tokens; expected 1 to {}", options.context_tokens, kMaxContextTokens);
-  }
-  if (options.batch_tokens < 1 || options.batch_tokens > kMaxBatchTokens) {
-    fail(ErrorCode::invalid_input, "batch of {} tokens; expected 1 to {}", options.batch_tokens, kMaxBatchTokens);
-  }
-  if (options.sequences < 1 || options.sequences > kMaxSequences) {
-    fail(ErrorCode::invalid_input, "{} parallel sequences; expected 1 to {}", options.sequences, kMaxSequences);
-  }
-}
-
-namespace {
-
-// Pages that `sequences` sequences of the context need in a group: a window group holds the window, the step that is
-// being added and a page begun at either end.
-int64_t group_pages(int64_t window, const RunnerOptions& options) {
-  const int64_t all = page_count(options.context_tokens);
-  if (window == 0) return options.sequences * all;
-  return options.sequences * std::min(all, page_count(window + options.batch_tokens) + 1);
-}
-
-}  // namespace
-
-graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options) {
-  graph::KvSpec spec{model.kv_layers(), {}, options.key_format, options.value_format, options.context_tokens};
-  for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
-    const int64_t window = spec.layers[layer].window;
-    auto group = std::find_if(spec.groups.begin(), spec.groups.end(),
-                              [&](const graph::KvGroup& g) { return g.window == window; });
-    if (group == spec.groups.end()) {
-      group = spec.groups.insert(group, {window, {}, group_pages(window, options)});
-    }
-    group->layers.push_back(static_cast<int32_t>(layer));
-  }
-  check(spec.groups.size() <= graph::kMaxKvGroups, "a model with too many kinds of windows");
-  return spec;
-}
-
-graph::MemoryUse plan_memory_use(const model::Model& model, const graph::Backend& device,
-                                 const RunnerOptions& options) {
-  const graph::Backend* devices[] = {&device};
-  return plan_placement(model, devices, options).parts[0].memory;
-}
-
-void check_budget(const graph::MemoryUse& use, const graph::Backend& device) {
-  const graph::DeviceMemory memory = device.memory();
-  if (memory.answer != graph::DeviceMemory::Answer::reported || use.total_bytes() <= memory.available_bytes) return;
-  constexpr double kMegabyte = 1e6;
-  const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / kMegabyte; };
-  fail(ErrorCode::out_of_memory,
-       "the model needs {:.0f} MB on {} (weights {:.0f}, KV cache {:.0f}, activations {:.0f}, scratch {:.0f}), which "
-       "has "
-       "{:.0f} MB available; take a smaller context (-c), or a smaller or more quantized model",
-       megabytes(use.total_bytes()), device.name(), megabytes(use.weights_bytes), megabytes(use.kv_bytes),
-       megabytes(use.activation_bytes), megabytes(use.scratch_bytes), megabytes(memory.available_bytes));
-}
 
 Runner::Runner(const model::Model& model, std::span<graph::Backend* const> devices, const RunnerOptions& options,
                const graph::ProgressFn& progress)
@@ -76,7 +19,7 @@ Runner::Runner(const model::Model& model, std::span<graph::Backend* const> devic
       options_(options),
       placement_(plan_placement(model, devices_, options)) {
   kv_spec_ = engine::kv_spec(model, options);
-  check_budgets(placement_, devices_);
+  check_budgets(placement_, devices_, options.memory_limit_bytes);
   load(progress);
   // The largest first: its memory plan bounds those of all others.
   stages(largest_shape(options));

@@ -1,13 +1,14 @@
 // A model on its devices, ready to run steps: weights, KV pages and workspaces, and the executables of the step shapes
 // met so far. Which layers go where and what they take is planned from the header and checked against the devices
-// before anything is loaded (placement_plan.hpp). Parts run in the order of the layers; rows of the hidden state are
-// copied from one to the next. One thread, the engine's, makes all calls. The Model and the Backends outlive the
-// runner.
+// before anything is loaded (plan.hpp, placement_plan.hpp). Parts run in the order of the layers; rows of the hidden
+// state are copied from one to the next. One thread, the engine's, makes all calls. The Model and the Backends outlive
+// the runner.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,24 +28,13 @@ struct RunnerOptions {
   int64_t sequences = 1;  // how many of the context's length the KV cache holds at once
   // Layers on each of the devices, in order; empty: as many as each has memory for.
   std::vector<int64_t> device_layers;
+  // Of each device, where it is less than what the device has available; beyond it loading is refused.
+  std::optional<int64_t> memory_limit_bytes = std::nullopt;
 };
 
 inline constexpr int64_t kMaxBatchTokens = 1 << 16;
 inline constexpr int64_t kMaxContextTokens = int64_t{1} << 30;
 inline constexpr int64_t kMaxSequences = graph::kMaxOutputs;
-
-// The KV cache of a model: layers of equal window are a group.
-graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options);
-
-// Errors: invalid_input for options out of range.
-void check_options(const RunnerOptions& options);
-
-// What the whole model will take on a device. Reads no tensor data. Errors: invalid_input for options out of range,
-// unsupported where the device can't hold a weight or the cache.
-graph::MemoryUse plan_memory_use(const model::Model& model, const graph::Backend& device, const RunnerOptions& options);
-
-// Errors: out_of_memory with the numbers where the device reports less than the plan takes.
-void check_budget(const graph::MemoryUse& use, const graph::Backend& device);
 
 class Runner {
  public:

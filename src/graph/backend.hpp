@@ -21,31 +21,16 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/device_memory.hpp"
 #include "graph/enums.hpp"
 #include "graph/ir.hpp"
 #include "graph/kv.hpp"
 #include "graph/memory_plan.hpp"
+#include "graph/op_time.hpp"
 #include "graph/passes.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::graph {
-
-// --- memory ---
-
-struct DeviceMemory {
-  enum class Answer { reported, query_failed, no_device };
-  Answer answer = Answer::no_device;
-  int64_t total_bytes = 0;      // where reported
-  int64_t available_bytes = 0;  // where reported
-  std::string reason;           // where not
-};
-
-// What a device can do at most, measured on it; `minfer bench` relates speeds to these.
-struct DeviceLimits {
-  double read_bytes_per_second = 0;  // reading memory much larger than the caches
-  double dot8_ops_per_second = 0;    // 8-bit dot products, a multiply and an add count as two
-  double float_ops_per_second = 0;   // f32 fused multiply-adds, likewise
-};
 
 // --- weights ---
 
@@ -138,6 +123,10 @@ class Backend {
   virtual DeviceMemory memory() const = 0;
   // Takes about a second.
   virtual DeviceLimits measure_limits() = 0;
+
+  // Steps run while it is on are timed op by op, and add to what op_times() gives. Off at first; off costs nothing.
+  virtual void set_op_timing(bool on) = 0;
+  virtual OpTimes op_times() const = 0;
 
   // nullopt where the device runs the node, else why not. From the same table row that runs it.
   virtual std::optional<std::string> unsupported_reason(const Graph& graph, const Node& node) const = 0;

@@ -25,6 +25,8 @@ class CpuBackend final : public graph::Backend {
   }
   graph::DeviceMemory memory() const override { return host_memory(); }
   graph::DeviceLimits measure_limits() override { return cpu::measure_limits(isa_, pool_); }
+  void set_op_timing(bool on) override { timer_.set(on); }
+  graph::OpTimes op_times() const override { return timer_.times(); }
 
   std::optional<std::string> unsupported_reason(const graph::Graph& graph, const graph::Node& node) const override {
     const OpRow* row = find_op(node.op);
@@ -58,12 +60,13 @@ class CpuBackend final : public graph::Backend {
                                              graph::Workspace& workspace) override {
     return std::make_unique<CpuExecutable>(std::move(graph), std::move(plan), isa_, pool_,
                                            dynamic_cast<const CpuWeights&>(weights), dynamic_cast<CpuKvStore&>(kv),
-                                           dynamic_cast<CpuWorkspace&>(workspace));
+                                           dynamic_cast<CpuWorkspace&>(workspace), timer_);
   }
 
  private:
   Isa isa_;
   ThreadPool pool_;
+  OpTimer timer_;
 };
 
 void check_kv_format(size_t layer, std::string_view what, int64_t size, KvFormat format) {

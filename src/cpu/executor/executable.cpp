@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "graph/op_work.hpp"
 
 namespace minfer::cpu {
 
@@ -15,8 +16,13 @@ CpuWorkspace::CpuWorkspace(int64_t activation_bytes, int64_t scratch_bytes)
       scratch_(static_cast<size_t>(scratch_bytes), "attention scratch") {}
 
 CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool,
-                             const CpuWeights& weights, CpuKvStore& kv, CpuWorkspace& workspace)
-    : graph_(std::move(graph)), plan_(std::move(plan)), pool_(pool), state_{}, groups_(kv.spec().groups.size()) {
+                             const CpuWeights& weights, CpuKvStore& kv, CpuWorkspace& workspace, OpTimer& timer)
+    : graph_(std::move(graph)),
+      plan_(std::move(plan)),
+      pool_(pool),
+      state_{},
+      groups_(kv.spec().groups.size()),
+      timer_(timer) {
   for (const graph::Node& node : graph_.nodes) {
     const OpRow* row = find_op(node.op);
     check(row != nullptr, "the CPU was given a node that it does not run");
@@ -132,10 +138,7 @@ std::span<const float> CpuExecutable::exported(size_t index) const {
   return {state_.f32(id), static_cast<size_t>(state_.rows(id) * state_.type(id).width)};
 }
 
-std::span<const float> CpuExecutable::run(const graph::StepData& step,
-                                          std::span<const std::span<const float>> imports) {
-  bind(step);
-  bind_imports(imports);
+void CpuExecutable::run_nodes() {
   pool_.run([&](Worker& worker) {
     for (size_t i = 0; i < rows_.size(); ++i) {
       const graph::Node& node = graph_.nodes[i];
@@ -143,6 +146,52 @@ std::span<const float> CpuExecutable::run(const graph::StepData& step,
       if (state_.rows(node.outputs[0]) > 0) rows_[i]->run(state_, node, worker);
     }
   });
+}
+
+void CpuExecutable::prepare_timing() {
+  for (size_t layer = 0; layer < state_.kv->spec().layers.size(); ++layer) {
+    const KvLayerSpec spec = kv_layer_spec(state_.kv->spec(), layer);
+    cache_row_bytes_.push_back((kv_k_page_bytes(spec) + kv_v_page_bytes(spec)) / kKvPageTokens);
+  }
+  const graph::WorkContext context{graph_, state_.weights->held(), cache_row_bytes_};
+  for (const graph::Node& node : graph_.nodes) {
+    timer_rows_.push_back(timer_.row(node.op, graph::node_kind(context, node)));
+  }
+  work_.resize(graph_.nodes.size());
+  stamps_.resize(graph_.nodes.size() + 1);
+}
+
+void CpuExecutable::run_timed(const graph::StepData& step, std::span<const std::span<const float>> imports) {
+  if (timer_rows_.empty()) prepare_timing();
+  const auto start = OpTimer::Clock::now();
+  bind(step);
+  bind_imports(imports);
+  pool_.run([&](Worker& worker) {
+    if (worker.index() == 0) stamps_[0] = OpTimer::Clock::now();
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      const graph::Node& node = graph_.nodes[i];
+      if (state_.rows(node.outputs[0]) > 0) rows_[i]->run(state_, node, worker);
+      // Every op ends with a barrier: all threads are done with it.
+      if (worker.index() == 0) stamps_[i + 1] = OpTimer::Clock::now();
+    }
+  });
+  const auto whole = OpTimer::Clock::now() - start;
+  const graph::WorkContext context{graph_, state_.weights->held(), cache_row_bytes_};
+  for (size_t i = 0; i < work_.size(); ++i) work_[i] = graph::node_work(context, graph_.nodes[i], step);
+  const bool decode = std::all_of(step.sequences.begin(), step.sequences.end(),
+                                  [](const graph::SequenceStep& sequence) { return sequence.rows == 1; });
+  timer_.add({decode, state_.tokens, whole, stamps_, timer_rows_, work_});
+}
+
+std::span<const float> CpuExecutable::run(const graph::StepData& step,
+                                          std::span<const std::span<const float>> imports) {
+  if (timer_.on()) {
+    run_timed(step, imports);
+  } else {
+    bind(step);
+    bind_imports(imports);
+    run_nodes();
+  }
   if (graph_.logits == graph::kNoValue) return {};
   const int64_t vocabulary = state_.type(graph_.logits).width;
   return {state_.f32(graph_.logits), static_cast<size_t>(state_.outputs * vocabulary)};

@@ -1,6 +1,7 @@
 // A graph compiled for the CPU: its nodes with their op rows, run in order by all threads of the pool in one parallel
 // section, with a barrier after each node. A step allocates nothing: the arrays that describe its rows have the
-// capacity of the shape. The pool belongs to the backend, values and scratch to the workspace; both outlive it.
+// capacity of the shape. The pool and the timer belong to the backend, values and scratch to the workspace; all outlive
+// it.
 #pragma once
 
 #include <array>
@@ -9,6 +10,7 @@
 
 #include "base/thread_pool.hpp"
 #include "cpu/executor/op_table.hpp"
+#include "cpu/executor/op_timer.hpp"
 #include "cpu/runtime/memory.hpp"
 #include "graph/backend.hpp"
 
@@ -30,7 +32,7 @@ class CpuExecutable final : public graph::Executable {
  public:
   // Errors: internal for a workspace that is smaller than the plan's arena or the graph's scratch.
   CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool, const CpuWeights& weights,
-                CpuKvStore& kv, CpuWorkspace& workspace);
+                CpuKvStore& kv, CpuWorkspace& workspace, OpTimer& timer);
 
   std::span<const float> run(const graph::StepData& step, std::span<const std::span<const float>> imports) override;
   std::span<const float> exported(size_t index) const override;
@@ -41,6 +43,11 @@ class CpuExecutable final : public graph::Executable {
   void bind(const graph::StepData& step);
   void bind_imports(std::span<const std::span<const float>> imports);
   void bind_sequence(const graph::SequenceStep& sequence, int32_t index);
+  void run_nodes();
+  // The same, binding included, with a time stamp after each node.
+  void run_timed(const graph::StepData& step, std::span<const std::span<const float>> imports);
+  // Finds the timer's rows of the nodes.
+  void prepare_timing();
   void check_pages(const graph::SequenceStep& sequence, size_t group) const;
 
   graph::Graph graph_;
@@ -54,6 +61,13 @@ class CpuExecutable final : public graph::Executable {
   std::array<std::vector<int64_t>, graph::kMaxKvGroups> slots_;
   std::array<std::vector<AttentionSequence>, graph::kMaxKvGroups> sequences_;
   size_t groups_;
+
+  OpTimer& timer_;
+  // By node; empty until the first timed step.
+  std::vector<size_t> timer_rows_;
+  std::vector<graph::OpWork> work_;
+  std::vector<OpTimer::Clock::time_point> stamps_;  // the start, and each node's end
+  std::vector<int64_t> cache_row_bytes_;            // by layer
 };
 
 }  // namespace minfer::cpu

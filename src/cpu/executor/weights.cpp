@@ -90,6 +90,7 @@ CpuWeights::CpuWeights(Isa isa, ThreadPool& pool, std::span<const graph::WeightS
     }
     holdings.push_back(holding_of(isa, source.shape, source.dtype, source.role));
     const int64_t held = held_bytes(holdings.back(), source.shape, source.dtype, source.role);
+    held_.push_back({source.shape, source.dtype, held});
     bytes_ += held;
     if (!holdings.back().mapped) owned_bytes += held;
   }

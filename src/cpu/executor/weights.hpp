@@ -13,6 +13,7 @@
 #include "cpu/runtime/isa.hpp"
 #include "cpu/runtime/memory.hpp"
 #include "graph/backend.hpp"
+#include "graph/op_work.hpp"
 
 namespace minfer::cpu {
 
@@ -27,6 +28,8 @@ class CpuWeights final : public graph::WeightSet {
   int64_t bytes() const override { return bytes_; }
 
   const LinearWeight& matrix(graph::WeightId id) const { return matrices_[static_cast<size_t>(id)]; }
+  // What the weights are called and take, for op timing; by WeightId.
+  std::span<const graph::HeldWeight> held() const { return held_; }
   // The elements of a vector weight; nullptr for kNoWeight.
   const float* vector(graph::WeightId id) const;
 
@@ -37,6 +40,7 @@ class CpuWeights final : public graph::WeightSet {
   HugeBuffer buffer_;
   int64_t bytes_ = 0;
   std::vector<LinearWeight> matrices_;  // by WeightId; vectors are f32 [1][cols], another device's empty
+  std::vector<graph::HeldWeight> held_;
 };
 
 }  // namespace minfer::cpu

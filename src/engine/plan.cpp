@@ -1,0 +1,124 @@
+// Planning memory from the header. See plan.hpp.
+#include "engine/plan.hpp"
+
+#include <algorithm>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "tensor/dtype.hpp"
+
+namespace minfer::engine {
+void check_options(const RunnerOptions& options) {
+  if (options.context_tokens < 1 || options.context_tokens > kMaxContextTokens) {
+    fail(ErrorCode::invalid_input, "context of {} tokens; expected 1 to {}", options.context_tokens, kMaxContextTokens);
+  }
+  if (options.batch_tokens < 1 || options.batch_tokens > kMaxBatchTokens) {
+    fail(ErrorCode::invalid_input, "batch of {} tokens; expected 1 to {}", options.batch_tokens, kMaxBatchTokens);
+  }
+  if (options.sequences < 1 || options.sequences > kMaxSequences) {
+    fail(ErrorCode::invalid_input, "{} parallel sequences; expected 1 to {}", options.sequences, kMaxSequences);
+  }
+}
+
+namespace {
+
+// Pages that `sequences` sequences of the context need in a group: a window group holds the window, the step that is
+// being added and a page begun at either end.
+int64_t group_pages(int64_t window, const RunnerOptions& options) {
+  const int64_t all = page_count(options.context_tokens);
+  if (window == 0) return options.sequences * all;
+  return options.sequences * std::min(all, page_count(window + options.batch_tokens) + 1);
+}
+
+}  // namespace
+
+graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options) {
+  graph::KvSpec spec{model.kv_layers(), {}, options.key_format, options.value_format, options.context_tokens};
+  for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
+    const int64_t window = spec.layers[layer].window;
+    auto group = std::find_if(spec.groups.begin(), spec.groups.end(),
+                              [&](const graph::KvGroup& g) { return g.window == window; });
+    if (group == spec.groups.end()) {
+      group = spec.groups.insert(group, {window, {}, group_pages(window, options)});
+    }
+    group->layers.push_back(static_cast<int32_t>(layer));
+  }
+  check(spec.groups.size() <= graph::kMaxKvGroups, "a model with too many kinds of windows");
+  return spec;
+}
+
+// The device's own sum can't overflow once those of its groups are checked: the bytes of one page of a group are small,
+// whatever the header says (kMaxLayers, kMaxHeads, kMaxHeadSize).
+int64_t planned_kv_bytes(const graph::Backend& device, const graph::KvSpec& spec) {
+  int64_t bytes = 0;
+  for (const graph::KvGroup& group : spec.groups) {
+    graph::KvSpec one = spec;
+    one.groups = {{group.window, group.layers, 1}};
+    bytes = checked_add(bytes, checked_multiply(device.kv_bytes(one), group.pages, "KV cache bytes"), "KV cache bytes");
+  }
+  if (bytes > kMaxPlanBytes) {
+    fail(
+        ErrorCode::out_of_memory,
+        "the KV cache of sequences of {} tokens takes {} bytes, more than any machine has; take a smaller context (-c)",
+        spec.sequence_tokens, bytes);
+  }
+  return device.kv_bytes(spec);
+}
+
+graph::MemoryUse plan_memory_use(const model::Model& model, const graph::Backend& device,
+                                 const RunnerOptions& options) {
+  const graph::Backend* devices[] = {&device};
+  return plan_placement(model, devices, options).parts[0].memory;
+}
+
+std::vector<LayoutUse> weights_by_layout(const model::Model& model, const PartPlan& part) {
+  std::vector<LayoutUse> uses;
+  for (size_t i = 0; i < part.layouts.size(); ++i) {
+    if (part.roles[i] == graph::WeightRole::elsewhere) continue;
+    const graph::WeightLayout& layout = part.layouts[i];
+    const std::string_view dtype = tensor::dtype_info(model.weights()[i].dtype).name;
+    auto use = std::find_if(uses.begin(), uses.end(), [&](const LayoutUse& u) {
+      return u.dtype == dtype && u.layout == layout.name && u.activation_format == layout.activation_format;
+    });
+    if (use == uses.end()) {
+      use = uses.insert(use, {dtype, layout.name, layout.activation_format, layout.copied});
+    }
+    ++use->tensors;
+    use->bytes += layout.bytes;
+  }
+  return uses;
+}
+
+Budget decide_budget(const graph::MemoryUse& use, const graph::DeviceMemory& memory, std::optional<int64_t> limit) {
+  using Answer = graph::DeviceMemory::Answer;
+  Budget budget;
+  budget.needed_bytes = use.total_bytes();
+  const bool reported = memory.answer == Answer::reported;
+  if (memory.answer == Answer::no_device) {
+    budget.verdict = Budget::Verdict::too_large;
+    return budget;
+  }
+  if (!reported && !limit) return budget;
+  budget.limited = limit && (!reported || *limit < memory.available_bytes);
+  budget.budget_bytes = budget.limited ? *limit : memory.available_bytes;
+  budget.verdict = budget.needed_bytes <= budget.budget_bytes ? Budget::Verdict::fits : Budget::Verdict::too_large;
+  return budget;
+}
+
+void check_budget(const graph::MemoryUse& use, const graph::Backend& device, std::optional<int64_t> limit) {
+  const Budget budget = decide_budget(use, device.memory(), limit);
+  if (budget.verdict != Budget::Verdict::too_large) return;
+  constexpr double kMegabyte = 1e6;
+  const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / kMegabyte; };
+  const bool context_helps = use.total_bytes() - use.kv_bytes < budget.budget_bytes;
+  fail(ErrorCode::out_of_memory,
+       "the model needs {:.0f} MB on {} (weights {:.0f}, KV cache {:.0f}, activations {:.0f}, scratch {:.0f}), which "
+       "has {:.0f} MB {}; take {}",
+       megabytes(use.total_bytes()), device.name(), megabytes(use.weights_bytes), megabytes(use.kv_bytes),
+       megabytes(use.activation_bytes), megabytes(use.scratch_bytes), megabytes(budget.budget_bytes),
+       budget.limited ? "by --memory-limit" : "available",
+       context_helps ? "a smaller context (-c), or a smaller or more quantized model"
+                     : "a smaller or more quantized model, or a smaller batch (--batch-tokens)");
+}
+
+}  // namespace minfer::engine
