@@ -143,9 +143,10 @@ class Bench {
     std::vector<double> rates;
     for (int run = 0; run <= repetitions_; ++run) {
       if (interrupted()) fail(ErrorCode::cancelled, "cancelled in {}", name);
+      // Each stream's cache is its own: a fork would let them share what they read.
       std::vector<engine::Sequence> sequences;
-      for (int64_t i = 0; i < streams; ++i) sequences.emplace_back(loaded_.runner->cache());
-      for (engine::Sequence& sequence : sequences) {
+      for (int64_t i = 0; i < streams; ++i) {
+        engine::Sequence& sequence = sequences.emplace_back(loaded_.runner->cache());
         if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth));
       }
       set_op_timing(loaded_, op_timing_ && run > 0);

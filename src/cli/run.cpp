@@ -72,9 +72,15 @@ int finish(const engine::Result& result, int64_t context) {
   return result.reason == engine::StopReason::cancelled ? kExitCancelled : 0;
 }
 
+void print_stats(const engine::BatcherStats& stats) {
+  say("engine: {} steps of {} rows in all; {} tokens found in the prefix cache, {} pages kept for it, {} evicted; {} "
+      "preemptions\n",
+      stats.steps, stats.rows, stats.reused_tokens, stats.idle_pages, stats.evictions, stats.preemptions);
+}
+
 // Streams the answer to stdout; Ctrl-C ends it between two steps. Errors: that of the request, or of stdout.
 engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer, engine::Request request,
-                      const engine::BatcherOptions& batcher) {
+                      const engine::BatcherOptions& batcher, bool explain) {
   constexpr auto kInterruptPoll = std::chrono::milliseconds(20);
   std::promise<engine::Result> ended;
   std::optional<Error> broken_output;
@@ -96,6 +102,7 @@ engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer
     if (stop || interrupted()) engine.cancel(id);
   }
   if (broken_output) throw *broken_output;
+  if (explain) print_stats(engine.stats());
   return result.get();
 }
 
@@ -155,7 +162,7 @@ int run(const Options& options) {
     say("minfer: the prompt has the text of the control token '{}' in it, and the model reads it as that token\n",
         printable(prompt.control_token));
   }
-  const engine::Result result = answer(loaded, tokenizer, request, batcher);
+  const engine::Result result = answer(loaded, tokenizer, request, batcher, options.model.explain);
   if (result.error) throw *result.error;
   if (result.generated_tokens > 0) write_stdout("\n");
   print_timings(result, request.sampler.seed);
@@ -181,7 +188,7 @@ std::function<int()> declare_run(CLI::App& app) {
   app.add_option("--stop", options->stops, "Text that ends the answer; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
-  app.add_option("--overflow", options->overflow, "A full context: stop, or shift (drop the older half, go on)")
+  app.add_option("--overflow", options->overflow, "A full context: stop, or shift (drop the older half)")
       ->type_name("POLICY")
       ->check(one_of({"stop", "shift"}))
       ->capture_default_str();
@@ -189,8 +196,7 @@ std::function<int()> declare_run(CLI::App& app) {
       ->type_name("N")
       ->check(whole_number(0, engine::kMaxContextTokens))
       ->capture_default_str();
-  app.add_option("--session", options->session,
-                 "Go on with the session in FILE where it is there, and save it at the end")
+  app.add_option("--session", options->session, "Go on with the session in FILE if there, and save it")
       ->type_name("FILE");
   add_speculation_options(app, options->speculation);
   add_sampler_options(app, options->sampler);

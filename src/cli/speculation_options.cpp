@@ -14,10 +14,7 @@ constexpr std::string_view kDraftPrefix = "draft:";
 }  // namespace
 
 void add_speculation_options(CLI::App& app, SpeculationOptions& options) {
-  app.add_option(
-         "--speculate", options.kind,
-         "Guess tokens ahead and keep those that the model confirms: ngram (from the text so far) or draft:MODEL "
-         "(by a smaller model of the same vocabulary)")
+  app.add_option("--speculate", options.kind, "Guess tokens ahead: ngram (from the text) or draft:MODEL")
       ->type_name("KIND")
       ->group("Speculation");
   app.add_option("--draft-depth", options.depth, "Tokens to guess a step; 0: as many as pay")

@@ -84,6 +84,10 @@ BatcherStats Batcher::stats() const {
   BatcherStats stats = stats_;
   stats.running = static_cast<int64_t>(running_.size());
   stats.waiting = static_cast<int64_t>(waiting_.size());
+  for (size_t group = 0; group < runner_.cache().groups(); ++group) {
+    stats.idle_pages += runner_.cache().pool(group).idle_pages();
+    stats.evictions += runner_.cache().pool(group).evictions();
+  }
   return stats;
 }
 

@@ -39,8 +39,8 @@ struct BatcherStats {
   int64_t rows = 0;
   int64_t preemptions = 0;
   int64_t reused_tokens = 0;  // found in the prefix cache
-  int64_t drafted_tokens = 0;
-  int64_t accepted_tokens = 0;
+  int64_t idle_pages = 0;     // of all groups: kept for their prefixes
+  int64_t evictions = 0;      // of such pages
   int64_t running = 0;
   int64_t waiting = 0;
 };

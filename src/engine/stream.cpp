@@ -79,7 +79,9 @@ void Stream::preempt() {
 bool Stream::shift() {
   if (request_.overflow != Overflow::shift) return false;
   const int64_t removable = sequence_.length() - request_.keep_tokens;
-  const int64_t count = removable / 2 / graph::kPageTokens * graph::kPageTokens;
+  // Whole pages, where there are such: then only keys change.
+  const int64_t half = removable / 2;
+  const int64_t count = half < graph::kPageTokens ? half : half / graph::kPageTokens * graph::kPageTokens;
   if (count == 0) return false;
   if (!sequence_.remove(request_.keep_tokens, count)) {
     fail(ErrorCode::out_of_memory, "the context of {} tokens is full, and no KV pages are free to shift it",

@@ -52,8 +52,8 @@ BANNED = [
      lambda p: p.startswith("src/cli/") or is_test(p), "libraries don't end the process: throw minfer::Error"),
     ("unsafe_call", r"(?<![\w.>])(?:std::)?(?:rand|srand|strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol|atoll|atof)"
      r"\s*\(", lambda p: False, "use a checked or seeded counterpart"),
-    ("thread", r"\bstd::j?thread\b(?!::)", lambda p: p.startswith(("src/base/", "src/server/")) or is_test(p),
-     "threads belong to the pool of base/thread_pool.hpp"),
+    ("thread", r"\bstd::j?thread\b(?!::)", lambda p: p.startswith(("src/base/", "src/engine/engine.", "src/server/")) or is_test(p),
+     "threads belong to the pool of base/thread_pool.hpp, or are the engine's own"),
     ("using_namespace", r"^using\s+namespace\b", lambda p: False, "write using declarations, or the qualified name"),
     ("macro", r"^[ \t]*#[ \t]*define[ \t]+(?!PCRE2_CODE_UNIT_WIDTH\b)\w+", lambda p: p.startswith("src/base/") or is_test(p),
      "macros live in base and start with MINFER_"),

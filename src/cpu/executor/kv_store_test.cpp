@@ -2,6 +2,7 @@
 // pages read without the tokens of others and written back are the same pages.
 #include "cpu/executor/kv_store.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "cpu/executor/cpu_backend.hpp"
 #include "cpu/launch/kv_append.hpp"
 #include "cpu/launch/kv_test_data.hpp"
 
@@ -166,6 +168,24 @@ TEST(KvStore, MovesThatLeaveTheirPageAreRefused) {
                              KvMove{2, 0, 0, 1, 0, 1, 0}, KvMove{0, 0, 0, 1, 0, 0, 0}}) {
     EXPECT_THROW(store.move(std::span(&move, 1)), Error);
   }
+}
+
+TEST(KvStore, HeadSizesThatBlocksCannotKeepAreRefusedByName) {
+  const auto backend = create_cpu_backend({1, ""});
+  graph::KvSpec spec = two_groups(KvFormat::q8_0);
+  EXPECT_NO_THROW(backend->check_kv(spec));
+  spec.layers[3].key_size = 80;
+  try {
+    backend->check_kv(spec);
+    FAIL() << "keys of 80 in q8_0";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_THAT(error.what(), testing::HasSubstr("layer 3: keys of 80 elements can't be kept in q8_0"));
+  }
+  spec.key_format = KvFormat::bf16;
+  EXPECT_NO_THROW(backend->check_kv(spec));
+  spec.layers[0].value_size = 40;
+  EXPECT_THROW(backend->check_kv(spec), Error);
 }
 
 }  // namespace

@@ -93,16 +93,7 @@ void launch_add(Isa isa, Worker& worker, const AddArgs& args) {
   });
 }
 
-void launch_scale(Isa isa, Worker& worker, const ScaleArgs& args) {
-  const RowKernels& kernels = row_kernels(isa);
-  check(args.n > 0, "scale needs elements");
-  for_pieces(worker, args.rows, args.n, [&](int64_t row, int64_t column, int64_t columns) {
-    kernels.scale(args.x + row * args.x_stride + column, args.factor, columns,
-                  at(args.out, args.out_stride, row, column));
-  });
-}
-
-void launch_softcap(Isa isa, Worker& worker, const ScaleArgs& args) {
+void launch_softcap(Isa isa, Worker& worker, const SoftcapArgs& args) {
   const RowKernels& kernels = row_kernels(isa);
   check(args.n > 0, "softcap needs elements");
   for_pieces(worker, args.rows, args.n, [&](int64_t row, int64_t column, int64_t columns) {

@@ -52,8 +52,8 @@ struct AddArgs {
 };
 void launch_add(Isa isa, Worker& worker, const AddArgs& args);
 
-// out = x * factor (launch_scale), out = factor * tanh(x / factor) (launch_softcap).
-struct ScaleArgs {
+// out = factor * tanh(x / factor).
+struct SoftcapArgs {
   const float* x;  // [rows][n]
   int64_t x_stride;
   int64_t rows;
@@ -62,8 +62,7 @@ struct ScaleArgs {
   float* out;  // [rows][n]
   int64_t out_stride;
 };
-void launch_scale(Isa isa, Worker& worker, const ScaleArgs& args);
-void launch_softcap(Isa isa, Worker& worker, const ScaleArgs& args);
+void launch_softcap(Isa isa, Worker& worker, const SoftcapArgs& args);
 
 // out = activation(gate) * up.
 struct GatedArgs {

@@ -177,18 +177,6 @@ TEST_P(Rows, AddScaleAndBiasAreExact) {
           },
           n, 0.0, 0.0);
     }
-    compare(
-        [&](Isa isa, Worker& worker, Matrix& out) {
-          launch_scale(isa, worker,
-                       {.x = a.data(),
-                        .x_stride = a.stride,
-                        .rows = kRows,
-                        .n = n,
-                        .factor = 0.3f,
-                        .out = out.data(),
-                        .out_stride = out.stride});
-        },
-        n, 0.0, 0.0);
   }
 }
 
