@@ -65,12 +65,6 @@ int64_t planned_kv_bytes(const graph::Backend& device, const graph::KvSpec& spec
   return device.kv_bytes(spec);
 }
 
-graph::MemoryUse plan_memory_use(const model::Model& model, const graph::Backend& device,
-                                 const RunnerOptions& options) {
-  const graph::Backend* devices[] = {&device};
-  return plan_placement(model, devices, options).parts[0].memory;
-}
-
 std::vector<LayoutUse> weights_by_layout(const model::Model& model, const PartPlan& part) {
   std::vector<LayoutUse> uses;
   for (size_t i = 0; i < part.layouts.size(); ++i) {
