@@ -13,7 +13,6 @@
 
 #include "engine/batcher.hpp"
 #include "engine/perplexity.hpp"
-#include "engine/plan.hpp"
 #include "model/vocab.hpp"
 #include "model_runs.hpp"
 
@@ -131,7 +130,7 @@ TEST_F(Engine, IsCancelledBetweenSteps) {
 
 TEST_F(Engine, RefusesOptionsOutOfRange) {
   const auto error = [&](engine::RunnerOptions options) {
-    return error_of([&] { engine::plan_memory_use(loaded_.model, loaded_.registry.preferred(), options); });
+    return error_of([&] { planned_memory(loaded_.model, loaded_.registry.preferred(), options); });
   };
   EXPECT_THAT(error(exact_options(0, 1)), HasSubstr("invalid_input: context of 0 tokens; expected 1 to"));
   EXPECT_THAT(error(exact_options(engine::kMaxContextTokens + 1, 1)), HasSubstr("expected 1 to 1073741824"));

@@ -21,6 +21,7 @@
 #include "base/options.hpp"
 #include "devices.hpp"
 #include "engine/forward.hpp"
+#include "engine/placement_plan.hpp"
 #include "engine/runner.hpp"
 #include "model/model.hpp"
 
@@ -65,6 +66,13 @@ inline engine::RunnerOptions fast_options(int64_t context, int64_t batch, bool f
   options.batch_tokens = batch;
   options.fuse = fuse;
   return options;
+}
+
+// What the whole model takes on a device.
+inline graph::MemoryUse planned_memory(const model::Model& model, const graph::Backend& device,
+                                       const engine::RunnerOptions& options) {
+  const graph::Backend* devices[] = {&device};
+  return engine::plan_placement(model, devices, options).parts[0].memory;
 }
 
 inline std::string model_path(const std::string& name) {

@@ -116,6 +116,7 @@ TEST_P(PlannedMemory, IsWhatAProcessTakes) {
 INSTANTIATE_TEST_SUITE_P(Models, PlannedMemory,
                          ::testing::Values(Case{"smollm2-135m", 1024, graph::KvFormat::f16},
                                            Case{"smollm2-135m", 640, graph::KvFormat::f32},
+                                           Case{"smollm2-135m", 4096, graph::KvFormat::q8_0},
                                            Case{"qwen2.5-coder-0.5b", 1024, graph::KvFormat::f16},
                                            Case{"qwen2.5-coder-0.5b", 640, graph::KvFormat::f32},
                                            Case{"gemma3-270m", 1280, graph::KvFormat::f16}));
@@ -126,7 +127,7 @@ TEST(Plan, CountsTheLargestOptions) {
   const model::Model model{gguf::File(golden_path("tiny/llama.gguf"))};
   const graph::Registry registry(device_factories(), {1, {}});
   const auto options = exact_options(engine::kMaxContextTokens, engine::kMaxBatchTokens, engine::kMaxSequences);
-  const graph::MemoryUse use = engine::plan_memory_use(model, registry.preferred(), options);
+  const graph::MemoryUse use = planned_memory(model, registry.preferred(), options);
   EXPECT_EQ(use.kv_bytes, engine::kMaxContextTokens * engine::kMaxSequences * 3 * 2 * 32 * 4);
   EXPECT_EQ(engine::decide_budget(use, registry.preferred().memory(), std::nullopt).verdict,
             engine::Budget::Verdict::too_large);
@@ -161,7 +162,7 @@ TEST(Plan, CountsTheLayersThatFit) {
     told.device_layers = std::move(layers);
     return engine::plan_placement(model, devices, told).parts[0].memory.total_bytes();
   };
-  const int64_t all = engine::plan_memory_use(model, device, options).total_bytes();
+  const int64_t all = planned_memory(model, device, options).total_bytes();
   EXPECT_EQ(layers_within(0), 0);
   EXPECT_EQ(layers_within(bytes_of({1, 2}) - 1), 0);
   EXPECT_EQ(layers_within(bytes_of({1, 2})), 1);

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/options.hpp"
-#include "engine/plan.hpp"
 #include "graph/memory_plan.hpp"
 #include "model_runs.hpp"
 
@@ -185,7 +184,7 @@ TEST_P(SplitModels, EachDeviceTakesWhatItsPartWasPlanned) {
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(two.first.loaded_bytes, parts[0].memory.total_bytes());
   EXPECT_EQ(two.second.loaded_bytes, parts[1].memory.total_bytes());
-  const graph::MemoryUse whole = engine::plan_memory_use(two.model, two.first, options_of(128, 16, {}));
+  const graph::MemoryUse whole = planned_memory(two.model, two.first, options_of(128, 16, {}));
   EXPECT_EQ(parts[0].memory.kv_bytes + parts[1].memory.kv_bytes, whole.kv_bytes);
   EXPECT_EQ(parts[0].memory.kv_bytes * layers(), whole.kv_bytes) << "tiny windows hold the whole context";
   EXPECT_LT(parts[0].memory.weights_bytes, whole.weights_bytes);

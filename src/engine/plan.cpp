@@ -65,12 +65,6 @@ int64_t planned_kv_bytes(const graph::Backend& device, const graph::KvSpec& spec
   return device.kv_bytes(spec);
 }
 
-graph::MemoryUse plan_memory_use(const model::Model& model, const graph::Backend& device,
-                                 const RunnerOptions& options) {
-  const graph::Backend* devices[] = {&device};
-  return plan_placement(model, devices, options).parts[0].memory;
-}
-
 std::vector<LayoutUse> weights_by_layout(const model::Model& model, const PartPlan& part) {
   std::vector<LayoutUse> uses;
   for (size_t i = 0; i < part.layouts.size(); ++i) {
@@ -110,7 +104,8 @@ void check_budget(const graph::MemoryUse& use, const graph::Backend& device, std
   if (budget.verdict != Budget::Verdict::too_large) return;
   constexpr double kMegabyte = 1e6;
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / kMegabyte; };
-  const bool context_helps = use.total_bytes() - use.kv_bytes < budget.budget_bytes;
+  // The cache and the scratch of attention grow with the context.
+  const bool context_helps = use.weights_bytes + use.activation_bytes < budget.budget_bytes;
   fail(ErrorCode::out_of_memory,
        "the model needs {:.0f} MB on {} (weights {:.0f}, KV cache {:.0f}, activations {:.0f}, scratch {:.0f}), which "
        "has {:.0f} MB {}; take {}",

@@ -27,9 +27,6 @@ graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options);
 // What a cache takes on a device. Errors: out_of_memory beyond kMaxPlanBytes.
 int64_t planned_kv_bytes(const graph::Backend& device, const graph::KvSpec& spec);
 
-// What the whole model will take on a device. Reads no tensor data. Errors: those of plan_placement.
-graph::MemoryUse plan_memory_use(const model::Model& model, const graph::Backend& device, const RunnerOptions& options);
-
 // The weights that a device holds in the same way.
 struct LayoutUse {
   std::string_view dtype;
