@@ -62,7 +62,9 @@ Measured measure(const Case& row, const std::string& path) {
   engine::Runner runner(model, registry.preferred(), options, {});
   fill(runner, row.context);
   Measured measured{runner.memory().total_bytes(), anonymous_bytes() - before, runner.memory()};
-  for (const engine::LayoutUse& layout : engine::weights_by_layout(model, runner.placement().parts[0])) {
+  const graph::Backend* devices[] = {&registry.preferred()};
+  const engine::PlacementPlan plan = engine::plan_placement(model, devices, options);
+  for (const engine::LayoutUse& layout : engine::weights_by_layout(model, plan.parts[0])) {
     if (!layout.copied) measured.planned_bytes -= layout.bytes;
   }
   return measured;

@@ -160,7 +160,7 @@ TEST_P(SplitModels, EverySplitHasTheBitsOfOneDevice) {
   for (int64_t n = 0; n <= layers(); ++n) {
     Split two(path(), options_of(128, 16, {n, layers() - n}));
     EXPECT_TRUE(same_bits(all_logits(two.load(), prompt()), expected)) << n << " layers on the first device";
-    EXPECT_EQ(two.runner->placement().parts.size(), n == 0 || n == layers() ? 1U : 2U);
+    EXPECT_EQ(two.plan().parts.size(), n == 0 || n == layers() ? 1U : 2U);
   }
 }
 
@@ -173,14 +173,15 @@ TEST_P(SplitModels, PartsCopyTheHiddenStateAndNothingElse) {
   EXPECT_EQ(runner.copied_bytes(), 11 * row_bytes);
   engine::append(runner, sequence, std::span<const int32_t>(prompt()).first(1));
   EXPECT_EQ(runner.copied_bytes(), 12 * row_bytes);
-  const auto parts = engine::part_graphs(two.model, two.devices(), runner.placement().parts, {11, 1}, true);
+  const auto parts = engine::part_graphs(two.model, two.devices(), two.plan().parts, {11, 1}, true);
   EXPECT_EQ(graph::import_bytes(parts[0].graph, {11, 1}), 0);
   EXPECT_EQ(graph::import_bytes(parts[1].graph, {11, 1}), 11 * row_bytes);
 }
 
 TEST_P(SplitModels, EachDeviceTakesWhatItsPartWasPlanned) {
   Split two(path(), options_of(128, 16, {1, layers() - 1}));
-  const auto& parts = two.load().placement().parts;
+  const auto parts = two.plan().parts;
+  two.load();
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(two.first.loaded_bytes, parts[0].memory.total_bytes());
   EXPECT_EQ(two.second.loaded_bytes, parts[1].memory.total_bytes());
@@ -412,7 +413,7 @@ TEST(SplitModel, Smollm2InHalvesHasTheBitsOfOneDevice) {
   options.device_layers = {15, 15};
   Split two(path, options);
   EXPECT_TRUE(same_bits(all_logits(two.load(), prompt), expected));
-  const auto& parts = two.runner->placement().parts;
+  const auto parts = two.plan().parts;
   EXPECT_EQ(two.first.loaded_bytes, parts[0].memory.total_bytes());
   EXPECT_EQ(two.second.loaded_bytes, parts[1].memory.total_bytes());
   EXPECT_EQ(two.runner->copied_bytes(), (8 + 6) * 576 * 4);

@@ -47,7 +47,6 @@ class Runner {
          const graph::ProgressFn& progress);
 
   const model::Model& model() const { return model_; }
-  const PlacementPlan& placement() const { return placement_; }
   // Of all parts.
   graph::MemoryUse memory() const;
   const RunnerOptions& options() const { return options_; }
