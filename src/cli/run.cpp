@@ -23,6 +23,8 @@ namespace minfer::cli {
 namespace {
 
 constexpr int64_t kDefaultContext = 4096;
+// Without its first tokens, to which much of the attention goes, a shifted model falls apart (arXiv 2309.17453).
+constexpr int64_t kSinkTokens = 4;
 
 struct Options {
   ModelOptions model;
@@ -35,7 +37,7 @@ struct Options {
   int64_t max_tokens = -1;
   std::vector<std::string> stops;
   std::string overflow = "stop";
-  int64_t keep = 0;
+  std::optional<int64_t> keep;
   std::string session;
   SpeculationOptions speculation;
 };
@@ -115,11 +117,12 @@ engine::Request make_request(const Options& options, const Prompt& prompt, const
   request.max_tokens = options.max_tokens;
   request.stops = options.stops;
   request.overflow = options.overflow == "shift" ? engine::Overflow::shift : engine::Overflow::stop;
-  request.keep_tokens = options.keep;
   request.session_path = options.session;
-  if (options.keep > 0 && options.overflow != "shift") throw UsageError("--keep goes with --overflow shift");
-  if (options.keep > static_cast<int64_t>(prompt.tokens.size())) {
-    throw UsageError(fmt::format("--keep {}: the prompt has {} tokens", options.keep, prompt.tokens.size()));
+  const int64_t length = static_cast<int64_t>(prompt.tokens.size());
+  request.keep_tokens = options.keep.value_or(std::min(kSinkTokens, length));
+  if (options.keep && options.overflow != "shift") throw UsageError("--keep goes with --overflow shift");
+  if (request.keep_tokens > length) {
+    throw UsageError(fmt::format("--keep {}: the prompt has {} tokens", request.keep_tokens, length));
   }
   for (const std::string& stop : options.stops) {
     if (stop.empty()) throw UsageError("--stop: an empty text stops nothing; give at least one character");
@@ -139,6 +142,7 @@ void continue_session(engine::Request& request, const tokenizer::Tokenizer& toke
   if (request.session_path.empty() || !std::filesystem::exists(request.session_path, ignored)) return;
   const auto bos = tokenizer.vocab().bos();
   if (bos && request.prompt.size() > 1 && request.prompt.front() == *bos) request.prompt.erase(request.prompt.begin());
+  request.keep_tokens = std::min(request.keep_tokens, static_cast<int64_t>(request.prompt.size()));
 }
 
 int run(const Options& options) {
@@ -192,10 +196,9 @@ std::function<int()> declare_run(CLI::App& app) {
       ->type_name("POLICY")
       ->check(one_of({"stop", "shift"}))
       ->capture_default_str();
-  app.add_option("--keep", options->keep, "Tokens of the prompt that --overflow shift keeps")
+  app.add_option("--keep", options->keep, "First tokens of the prompt that a shift keeps (default 4)")
       ->type_name("N")
-      ->check(whole_number(0, engine::kMaxContextTokens))
-      ->capture_default_str();
+      ->check(whole_number(0, engine::kMaxContextTokens));
   app.add_option("--session", options->session, "Go on with the session in FILE if there, and save it")
       ->type_name("FILE");
   add_speculation_options(app, options->speculation);
