@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/test_support.hpp"
 #include "engine/batcher.hpp"
 #include "engine/perplexity.hpp"
 #include "model/vocab.hpp"
@@ -20,17 +21,6 @@ namespace minfer::test {
 namespace {
 
 using ::testing::HasSubstr;
-
-// The code and message of the minfer::Error that `action` throws.
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error_code_name(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
 
 // The tiny llama with one page of cache and steps of 16 tokens, unless said otherwise.
 class Engine : public ::testing::Test {

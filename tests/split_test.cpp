@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/options.hpp"
+#include "base/test_support.hpp"
 #include "graph/memory_plan.hpp"
 #include "model_runs.hpp"
 
@@ -110,16 +111,6 @@ engine::RunnerOptions options_of(int64_t context, int64_t batch, std::vector<int
   auto options = exact_options(context, batch, 3);
   options.device_layers = std::move(device_layers);
   return options;
-}
-
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error_code_name(error.code())) + ": " + error.what();
-  }
-  return "no error";
 }
 
 std::vector<float> copy(std::span<const float> logits) {

@@ -7,21 +7,12 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/test_support.hpp"
 
 namespace minfer {
 namespace {
 
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error_code_name(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
 
 TEST(Checked, IsExactUpToTheLargest) {
   EXPECT_EQ(checked_multiply(int64_t{1} << 31, int64_t{1} << 31, "x"), int64_t{1} << 62);

@@ -10,21 +10,12 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "base/test_support.hpp"
 
 namespace minfer::engine {
 namespace {
 
 using ::testing::HasSubstr;
-
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error_code_name(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
 
 // What is shown of `text` when it comes in pieces of `size` characters.
 std::string shown(const std::vector<std::string>& stops, const std::string& text, size_t size) {

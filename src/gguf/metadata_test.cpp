@@ -14,8 +14,8 @@
 namespace minfer::gguf {
 namespace {
 
+using minfer::error_of;
 using test::Bytes;
-using test::error_of;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

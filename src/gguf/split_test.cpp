@@ -15,7 +15,7 @@
 namespace minfer::gguf {
 namespace {
 
-using test::error_of;
+using minfer::error_of;
 using test::Folder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;

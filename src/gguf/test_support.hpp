@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/test_support.hpp"
 #include "gguf/format.hpp"
 #include "gguf/reader.hpp"
 
@@ -63,17 +64,6 @@ class Bytes {
 inline File open_bytes(std::span<const std::byte> bytes, const std::string& name = "bad.gguf") {
   const MemoryPart part{name, bytes};
   return File::from_memory(std::span(&part, 1));
-}
-
-// The minfer::Error that `action` throws, as "code: message"; "no error" if it throws none.
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error_code_name(error.code())) + ": " + error.what();
-  }
-  return "no error";
 }
 
 inline std::string open_error(const Bytes& bytes) {

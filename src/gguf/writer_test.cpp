@@ -19,8 +19,8 @@
 namespace minfer::gguf {
 namespace {
 
+using minfer::error_of;
 using tensor::DType;
-using test::error_of;
 using test::Folder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

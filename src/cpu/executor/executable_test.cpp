@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/test_support.hpp"
 #include "cpu/executor/cpu_backend.hpp"
 #include "graph/builder.hpp"
 
@@ -20,16 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr int64_t kWidth = 32, kVocabulary = 40, kHeadSize = 16, kWindow = 32;
-
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error_code_name(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
 
 // A cache of 3 pages in the group of layer 0 and of 4 in that of layer 1, which has a window of 32.
 class Steps : public ::testing::TestWithParam<const char*> {

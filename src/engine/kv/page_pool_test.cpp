@@ -8,21 +8,12 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/test_support.hpp"
 
 namespace minfer::engine {
 namespace {
 
 using ::testing::HasSubstr;
-
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error_code_name(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
 
 // Takes a page and publishes it under {low, 0}.
 int32_t take_published(PagePool& pool, uint64_t low) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/test_support.hpp"
 #include "engine/kv/test_fake_store.hpp"
 
 namespace minfer::engine {
@@ -18,16 +19,6 @@ namespace {
 
 using testing::FakeCache;
 using ::testing::HasSubstr;
-
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error_code_name(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
 
 // from, from + 1, ...
 std::vector<int32_t> ids(int32_t from, size_t count) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/test_support.hpp"
 
 namespace minfer::engine {
 namespace {
@@ -19,16 +20,6 @@ using ::testing::HasSubstr;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-template <class Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return std::string(error_code_name(error.code())) + ": " + error.what();
-  }
-  return "no error";
-}
 
 SamplerParams greedy() {
   SamplerParams params;
