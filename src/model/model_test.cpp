@@ -18,7 +18,7 @@
 namespace minfer::model {
 namespace {
 
-using gguf::test::error_of;
+using minfer::error_of;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 

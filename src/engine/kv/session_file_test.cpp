@@ -22,7 +22,7 @@
 namespace minfer::engine {
 namespace {
 
-using gguf::test::error_of;
+using minfer::error_of;
 using gguf::test::read_bytes;
 using testing::FakeCache;
 using ::testing::HasSubstr;
