@@ -1,22 +1,16 @@
 // The GGUF writer. See writer.hpp.
 #include "gguf/writer.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <limits>
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/output_file.hpp"
 
 namespace minfer::gguf {
 namespace {
-
-constexpr size_t kFileBufferBytes = size_t{1} << 20;
 
 // Encodings are built in strings, whose append takes raw bytes.
 void append(std::string& out, std::span<const std::byte> bytes) {
@@ -33,58 +27,15 @@ void append_string(std::string& out, std::string_view text) {
   out += text;
 }
 
-// The file under its temporary name: removed unless commit() renames it.
-class OutputFile {
- public:
-  explicit OutputFile(const std::string& path)
-      : path_(path), temporary_(fmt::format("{}.partial-{}", path, ::getpid())) {
-    // "x": never write into somebody else's file.
-    file_ = std::fopen(temporary_.c_str(), "wbx");
-    if (file_ == nullptr) fail(ErrorCode::io, "{}: can't create: {}", temporary_, std::strerror(errno));
-    std::setvbuf(file_, nullptr, _IOFBF, kFileBufferBytes);
+// Zeros up to the next multiple of the alignment.
+void pad(OutputFile& file, uint32_t alignment) {
+  static constexpr std::array<std::byte, 4096> kZeros{};
+  for (uint64_t left = (alignment - file.position() % alignment) % alignment; left > 0;) {
+    const auto step = static_cast<size_t>(std::min<uint64_t>(left, kZeros.size()));
+    file.write(std::span(kZeros).first(step));
+    left -= step;
   }
-  ~OutputFile() {
-    if (file_ != nullptr) std::fclose(file_);
-    if (!committed_) std::remove(temporary_.c_str());
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  void write(std::span<const std::byte> bytes) {
-    if (bytes.empty()) return;
-    if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) {
-      fail(ErrorCode::io, "{}: can't write at byte {}: {}", temporary_, position_, std::strerror(errno));
-    }
-    position_ += bytes.size();
-  }
-
-  // Zeros up to the next multiple of the alignment.
-  void pad(uint32_t alignment) {
-    static constexpr std::array<std::byte, 4096> kZeros{};
-    for (uint64_t left = (alignment - position_ % alignment) % alignment; left > 0;) {
-      const auto step = static_cast<size_t>(std::min<uint64_t>(left, kZeros.size()));
-      write(std::span(kZeros).first(step));
-      left -= step;
-    }
-  }
-
-  void commit() {
-    if (std::fclose(std::exchange(file_, nullptr)) != 0) {
-      fail(ErrorCode::io, "{}: can't write its last bytes: {}", temporary_, std::strerror(errno));
-    }
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-      fail(ErrorCode::io, "{}: can't rename to {}: {}", temporary_, path_, std::strerror(errno));
-    }
-    committed_ = true;
-  }
-
- private:
-  std::string path_;
-  std::string temporary_;
-  std::FILE* file_ = nullptr;
-  uint64_t position_ = 0;
-  bool committed_ = false;
-};
+}
 
 }  // namespace
 
@@ -190,10 +141,10 @@ std::string Writer::encode_header() const {
 void Writer::finish() {
   check(!finished_, "Writer::finish called twice");
   finished_ = true;
-  OutputFile file(path_);
+  OutputFile file(path_, OutputFile::Access::everyone);
   const std::string header = encode_header();
   file.write(std::as_bytes(std::span(header)));
-  file.pad(alignment_);
+  pad(file, alignment_);
   for (const Tensor& tensor : tensors_) {
     uint64_t written = 0;
     tensor.producer([&](std::span<const std::byte> bytes) {
@@ -208,7 +159,7 @@ void Writer::finish() {
       fail(ErrorCode::invalid_input, "{}: the tensor '{}' got {} bytes of data, expected {}", path_, tensor.name,
            written, tensor.bytes);
     }
-    file.pad(alignment_);
+    pad(file, alignment_);
   }
   file.commit();
 }

@@ -22,8 +22,8 @@
 namespace minfer::engine {
 namespace {
 
-using minfer::error_of;
 using gguf::test::read_bytes;
+using minfer::error_of;
 using testing::FakeCache;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;

@@ -1,17 +1,12 @@
 // Writing of session files. See session_file.hpp.
-#include <fcntl.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/output_file.hpp"
 #include "engine/kv/session_file.hpp"
 #include "engine/kv/session_format.hpp"
 
@@ -22,34 +17,16 @@ struct FreeHash {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
 };
 
-// The file under its temporary name, in the folder of `path`: removed unless commit() renames it. Hashes what it
-// writes.
-class OutputFile {
+// A file that hashes what it writes. What was said in a session is its user's business: no others read it.
+class HashedFile {
  public:
-  explicit OutputFile(const std::string& path)
-      : path_(path), temporary_(fmt::format("{}.partial-{}", path, ::getpid())), hash_(XXH3_createState()) {
+  explicit HashedFile(const std::string& path) : file_(path, OutputFile::Access::owner), hash_(XXH3_createState()) {
     check(hash_ != nullptr && XXH3_128bits_reset(hash_.get()) == XXH_OK, "no hash state");
-    // Never into somebody else's file. What was said in a session is its user's business: no others read it.
-    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (fd_ < 0) fail(ErrorCode::io, "{}: can't create: {}", temporary_, std::strerror(errno));
   }
-  ~OutputFile() {
-    if (fd_ >= 0) ::close(fd_);
-    if (!committed_) ::unlink(temporary_.c_str());
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::span<const std::byte> bytes) {
     check(XXH3_128bits_update(hash_.get(), bytes.data(), bytes.size()) == XXH_OK, "a hash failed");
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0)
-        fail(ErrorCode::io, "{}: can't write at byte {}: {}", temporary_, position_, std::strerror(errno));
-      position_ += static_cast<uint64_t>(written);
-      bytes = bytes.subspan(static_cast<size_t>(written));
-    }
+    file_.write(bytes);
   }
 
   // The hash of what has been written.
@@ -59,23 +36,13 @@ class OutputFile {
   }
 
   void commit() {
-    if (::fsync(fd_) != 0) fail(ErrorCode::io, "{}: can't force it to the disk: {}", temporary_, std::strerror(errno));
-    if (::close(std::exchange(fd_, -1)) != 0) {
-      fail(ErrorCode::io, "{}: can't close: {}", temporary_, std::strerror(errno));
-    }
-    if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
-      fail(ErrorCode::io, "{}: can't rename to {}: {}", temporary_, path_, std::strerror(errno));
-    }
-    committed_ = true;
+    file_.sync();
+    file_.commit();
   }
 
  private:
-  std::string path_;
-  std::string temporary_;
+  OutputFile file_;
   std::unique_ptr<XXH3_state_t, FreeHash> hash_;
-  int fd_ = -1;
-  uint64_t position_ = 0;
-  bool committed_ = false;
 };
 
 // The text, or as much of it as the field holds, cut before a character of UTF-8 that doesn't fit.
@@ -120,7 +87,7 @@ SessionHeader header_of(const Sequence& sequence, const SessionTarget& target, s
   return header;
 }
 
-void write_pages(OutputFile& file, const Sequence& sequence, size_t index, const graph::KvStore& store) {
+void write_pages(HashedFile& file, const Sequence& sequence, size_t index, const graph::KvStore& store) {
   const int64_t length = sequence.length();
   std::vector<std::byte> bytes(static_cast<size_t>(store.page_bytes(static_cast<int32_t>(index))));
   for (int64_t entry = sequence.first_token(index) / graph::kPageTokens; entry < page_count(length); ++entry) {
@@ -135,7 +102,7 @@ void write_pages(OutputFile& file, const Sequence& sequence, size_t index, const
 void save_session(const std::string& path, const Sequence& sequence, const SessionTarget& target) {
   const std::vector<SessionGroup> groups = groups_of(sequence, target);
   const SessionHeader header = header_of(sequence, target, groups);
-  OutputFile file(path);
+  HashedFile file(path);
   file.write(std::as_bytes(std::span(&header, 1)));
   file.write(std::as_bytes(std::span(groups)));
   file.write(std::as_bytes(sequence.tokens()));
