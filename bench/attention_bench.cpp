@@ -19,6 +19,7 @@
 #include "cpu/launch/kv_append.hpp"
 #include "cpu/runtime/isa.hpp"
 #include "cpu/runtime/memory.hpp"
+#include "graph/kv.hpp"
 
 namespace minfer::cpu {
 namespace {
@@ -202,28 +203,15 @@ class Step {
   HugeBuffer scratch_;
 };
 
-const char* format_name(KvFormat format) {
-  switch (format) {
-    case KvFormat::f32:
-      return "f32";
-    case KvFormat::f16:
-      return "f16";
-    case KvFormat::bf16:
-      return "bf16";
-    case KvFormat::q8_0:
-      return "q8_0";
-  }
-  return "?";
-}
-
 void bench_decode(Isa isa, ThreadPool& pool, const Limits& limits, const Model& model, KvFormat format, int64_t depth) {
   const int64_t layer_bytes = 2 * depth / kKvPageTokens * model.kv_heads * kv_head_bytes(format, model.head_dim);
   const int64_t layers = (kCacheBytes + layer_bytes - 1) / layer_bytes;
   Step step(isa, pool, model, format, depth, 1, layers);
   const double time = step.time();
   const double rate = static_cast<double>(layers * layer_bytes) / time / 1e9;
-  std::printf("| decode@%ld | %s %s | %.1f us | %.1f GB/s | %.0f%% |\n", depth, model.name, format_name(format),
-              time / static_cast<double>(layers) * 1e6, rate, 100 * rate / limits.gigabytes);
+  std::printf("| decode@%ld | %s %s | %.1f us | %.1f GB/s | %.0f%% |\n", depth, model.name,
+              graph::kv_format_name(format).data(), time / static_cast<double>(layers) * 1e6, rate,
+              100 * rate / limits.gigabytes);
 }
 
 void bench_prefill(Isa isa, ThreadPool& pool, const Limits& limits, const Model& model, KvFormat format, int64_t depth,
@@ -235,10 +223,10 @@ void bench_prefill(Isa isa, ThreadPool& pool, const Limits& limits, const Model&
   for (int64_t r = 0; r < rows; ++r) visible += static_cast<double>(depth - rows + r + 1);
   const double rate = 4.0 * visible * static_cast<double>(model.heads * model.head_dim) / time / 1e9;
   std::printf("| prefill %ld@%ld | %s %s | %.1f us | %.1f GFLOP/s | %.0f%% |\n", rows, depth - rows, model.name,
-              format_name(format), time * 1e6, rate, 100 * rate / limits.gigaflops);
+              graph::kv_format_name(format).data(), time * 1e6, rate, 100 * rate / limits.gigaflops);
   if (depth == rows) {
-    std::printf("| append %ld | %s %s | %.1f us | %.1f GB/s written | |\n", rows, model.name, format_name(format),
-                step.append_time() / layers * 1e6,
+    std::printf("| append %ld | %s %s | %.1f us | %.1f GB/s written | |\n", rows, model.name,
+                graph::kv_format_name(format).data(), step.append_time() / layers * 1e6,
                 static_cast<double>(step.layer_bytes()) / (step.append_time() / layers) / 1e9);
   }
 }

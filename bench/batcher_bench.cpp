@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "devices.hpp"
 #include "engine/batcher.hpp"
+#include "graph/backend_test_support.hpp"
 #include "model/model.hpp"
 #include "model/vocab.hpp"
 
@@ -38,54 +39,20 @@ class NoExecutable final : public graph::Executable {
 };
 
 // The CPU, but for running.
-class NoDevice final : public graph::Backend {
+class NoDevice final : public graph::ForwardingBackend {
  public:
-  explicit NoDevice(int64_t vocabulary) : inner_(device_factories()[0].create({1, {}})) {
+  explicit NoDevice(int64_t vocabulary) : ForwardingBackend(device_factories()[0].create({1, {}})) {
     logits_.resize(static_cast<size_t>(vocabulary * graph::kMaxOutputs));
     for (size_t i = 0; i < logits_.size(); ++i)
       logits_[i] = static_cast<float>(i % static_cast<size_t>(vocabulary) % 17);
   }
   std::span<const float> logits() const { return logits_; }
-
-  std::string name() const override { return inner_->name(); }
-  std::string description() const override { return inner_->description(); }
-  graph::DeviceMemory memory() const override { return inner_->memory(); }
-  graph::DeviceLimits measure_limits() override { return inner_->measure_limits(); }
-  void set_op_timing(bool on) override { inner_->set_op_timing(on); }
-  graph::OpTimes op_times() const override { return inner_->op_times(); }
-  std::optional<std::string> unsupported_reason(const graph::Graph& graph, const graph::Node& node) const override {
-    return inner_->unsupported_reason(graph, node);
-  }
-  bool has_op(graph::Op op) const override { return inner_->has_op(op); }
-  graph::WeightLayout choose_layout(const graph::WeightShape& shape, tensor::DType dtype,
-                                    graph::WeightRole role) const override {
-    return inner_->choose_layout(shape, dtype, role);
-  }
-  int64_t value_bytes(const graph::ValueType& type, int64_t rows) const override {
-    return inner_->value_bytes(type, rows);
-  }
-  int64_t kv_bytes(const graph::KvSpec& spec) const override { return inner_->kv_bytes(spec); }
-  int64_t scratch_bytes(const graph::Graph& graph, const graph::KvSpec& spec) const override {
-    return inner_->scratch_bytes(graph, spec);
-  }
-  void check_kv(const graph::KvSpec& spec) const override { inner_->check_kv(spec); }
-  std::unique_ptr<graph::WeightSet> load_weights(std::span<const graph::WeightSource> sources,
-                                                 const graph::ProgressFn& progress) override {
-    return inner_->load_weights(sources, progress);
-  }
-  std::unique_ptr<graph::KvStore> create_kv_store(const graph::KvSpec& spec) override {
-    return inner_->create_kv_store(spec);
-  }
-  std::unique_ptr<graph::Workspace> create_workspace(int64_t activation_bytes, int64_t scratch_bytes) override {
-    return inner_->create_workspace(activation_bytes, scratch_bytes);
-  }
   std::unique_ptr<graph::Executable> compile(graph::Graph, graph::MemoryPlan, const graph::WeightSet&, graph::KvStore&,
                                              graph::Workspace&) override {
     return std::make_unique<NoExecutable>(logits_);
   }
 
  private:
-  std::unique_ptr<graph::Backend> inner_;
   std::vector<float> logits_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "base/options.hpp"
 #include "base/test_support.hpp"
+#include "graph/backend_test_support.hpp"
 #include "graph/memory_plan.hpp"
 #include "model_runs.hpp"
 
@@ -25,53 +26,34 @@ using ::testing::HasSubstr;
 constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 
 // A device that is another one with its own name, memory and lack of ops; counts what is loaded on it.
-class TestDevice final : public graph::Backend {
+class TestDevice final : public graph::ForwardingBackend {
  public:
   TestDevice(std::string name, int64_t memory_bytes, const std::string& isa = "", int threads = 1)
-      : name_(std::move(name)), memory_bytes_(memory_bytes), inner_(device_factories()[0].create({threads, isa})) {}
+      : ForwardingBackend(device_factories()[0].create({threads, isa})),
+        name_(std::move(name)),
+        memory_bytes_(memory_bytes) {}
 
   std::optional<graph::Op> lacks;
   int64_t loaded_bytes = 0;
 
   std::string name() const override { return name_; }
-  std::string description() const override { return inner_->description(); }
   graph::DeviceMemory memory() const override {
     return {graph::DeviceMemory::Answer::reported, memory_bytes_, memory_bytes_, {}};
   }
-  graph::DeviceLimits measure_limits() override { return inner_->measure_limits(); }
   std::optional<std::string> unsupported_reason(const graph::Graph& graph, const graph::Node& node) const override {
     if (lacks == node.op) return "not on this device";
-    return inner_->unsupported_reason(graph, node);
+    return ForwardingBackend::unsupported_reason(graph, node);
   }
-  void set_op_timing(bool on) override { inner_->set_op_timing(on); }
-  graph::OpTimes op_times() const override { return inner_->op_times(); }
-  bool has_op(graph::Op op) const override { return lacks != op && inner_->has_op(op); }
-  graph::WeightLayout choose_layout(const graph::WeightShape& shape, tensor::DType dtype,
-                                    graph::WeightRole role) const override {
-    return inner_->choose_layout(shape, dtype, role);
-  }
-  int64_t value_bytes(const graph::ValueType& type, int64_t rows) const override {
-    return inner_->value_bytes(type, rows);
-  }
-  int64_t kv_bytes(const graph::KvSpec& spec) const override { return inner_->kv_bytes(spec); }
-  int64_t scratch_bytes(const graph::Graph& graph, const graph::KvSpec& spec) const override {
-    return inner_->scratch_bytes(graph, spec);
-  }
-  void check_kv(const graph::KvSpec& spec) const override { inner_->check_kv(spec); }
+  bool has_op(graph::Op op) const override { return lacks != op && ForwardingBackend::has_op(op); }
   std::unique_ptr<graph::WeightSet> load_weights(std::span<const graph::WeightSource> sources,
                                                  const graph::ProgressFn& progress) override {
-    return counted(inner_->load_weights(sources, progress));
+    return counted(ForwardingBackend::load_weights(sources, progress));
   }
   std::unique_ptr<graph::KvStore> create_kv_store(const graph::KvSpec& spec) override {
-    return counted(inner_->create_kv_store(spec));
+    return counted(ForwardingBackend::create_kv_store(spec));
   }
   std::unique_ptr<graph::Workspace> create_workspace(int64_t activation_bytes, int64_t scratch_bytes) override {
-    return counted(inner_->create_workspace(activation_bytes, scratch_bytes));
-  }
-  std::unique_ptr<graph::Executable> compile(graph::Graph graph, graph::MemoryPlan plan,
-                                             const graph::WeightSet& weights, graph::KvStore& kv,
-                                             graph::Workspace& workspace) override {
-    return inner_->compile(std::move(graph), std::move(plan), weights, kv, workspace);
+    return counted(ForwardingBackend::create_workspace(activation_bytes, scratch_bytes));
   }
 
  private:
@@ -83,7 +65,6 @@ class TestDevice final : public graph::Backend {
 
   std::string name_;
   int64_t memory_bytes_;
-  std::unique_ptr<graph::Backend> inner_;
 };
 
 // A model on two of them.

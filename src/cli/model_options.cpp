@@ -14,6 +14,7 @@
 #include "cli/usage.hpp"
 #include "devices.hpp"
 #include "graph/export.hpp"
+#include "graph/kv.hpp"
 
 namespace minfer::cli {
 
@@ -66,12 +67,12 @@ std::string find_model(const std::string& name_or_path) {
 namespace {
 
 graph::KvFormat kv_format(std::string_view name, std::string_view option) {
-  if (name == "f32") return graph::KvFormat::f32;
-  if (name == "f16") return graph::KvFormat::f16;
-  if (name == "bf16") return graph::KvFormat::bf16;
-  if (name == "q8_0") return graph::KvFormat::q8_0;
-  throw UsageError(
-      fmt::format("--kv-type {}: '{}' is not a KV cache format; expected f32, f16, bf16 or q8_0", option, name));
+  const auto found = std::find(graph::kKvFormatNames.begin(), graph::kKvFormatNames.end(), name);
+  if (found != graph::kKvFormatNames.end()) {
+    return static_cast<graph::KvFormat>(found - graph::kKvFormatNames.begin());
+  }
+  throw UsageError(fmt::format("--kv-type {}: '{}' is not a KV cache format; expected one of {}", option, name,
+                               fmt::join(graph::kKvFormatNames, ", ")));
 }
 
 // "f16", or "k=f16,v=f32" in either order.

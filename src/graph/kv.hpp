@@ -3,6 +3,7 @@
 // page holds what; a store keeps bytes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -14,6 +15,12 @@
 namespace minfer::graph {
 
 inline constexpr int64_t kPageTokens = 64;
+
+// By KvFormat.
+inline constexpr std::array<std::string_view, 4> kKvFormatNames = {"f32", "f16", "bf16", "q8_0"};
+constexpr std::string_view kv_format_name(KvFormat format) {
+  return kKvFormatNames[static_cast<size_t>(format)];
+}
 
 // How the keys of a layer were rotated before they were stored, so that a shift can rotate them further: by
 // positions * inverse_frequencies[i] for pair i. Empty where keys carry no position.

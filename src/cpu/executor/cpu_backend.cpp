@@ -72,8 +72,8 @@ class CpuBackend final : public graph::Backend {
 void check_kv_format(size_t layer, std::string_view what, int64_t size, KvFormat format) {
   if (kv_format_fits(format, size)) return;
   fail(ErrorCode::unsupported,
-       "layer {}: {} of {} elements can't be kept in q8_0, whose blocks have {}; take f16 or bf16 for them", layer,
-       what, size, kKvBlockElements);
+       "layer {}: {} of {} elements can't be kept in {}, whose blocks have {}; take f16 or bf16 for them", layer, what,
+       size, graph::kv_format_name(format), kKvBlockElements);
 }
 
 void CpuBackend::check_kv(const graph::KvSpec& spec) const {

@@ -230,7 +230,7 @@ TEST(Attention, HeadSizesAgreeWithTheOracle) {
     for (const KvFormat format : kKvFormats) {
       if (!kv_format_fits(format, head_dim)) continue;
       Cache cache(make_spec(2, 2, head_dim, format), kLengths);
-      expect_near_oracle(cache, mixed_rows(cache), kv_format_name(format) + " head size " + std::to_string(head_dim));
+      expect_near_oracle(cache, mixed_rows(cache), format_text(format) + " head size " + std::to_string(head_dim));
     }
   }
 }
@@ -239,7 +239,7 @@ TEST(Attention, GroupSizesAgreeWithTheOracle) {
   for (const int64_t group : {1, 2, 3, 5, 6, 7, 8, 20}) {
     for (const KvFormat format : kKvFormats) {
       Cache cache(make_spec(2, group, 64, format), kLengths);
-      expect_near_oracle(cache, mixed_rows(cache), kv_format_name(format) + " group " + std::to_string(group));
+      expect_near_oracle(cache, mixed_rows(cache), format_text(format) + " group " + std::to_string(group));
     }
   }
 }
@@ -264,8 +264,7 @@ TEST(Attention, DifferentKeyAndValueSizesAndFormats) {
       spec.kv.head_dim_v = 64;
       spec.kv.v_format = v_format;
       Cache cache(spec, kLengths);
-      expect_near_oracle(cache, mixed_rows(cache),
-                         "K 96 " + kv_format_name(k_format) + ", V 64 " + kv_format_name(v_format));
+      expect_near_oracle(cache, mixed_rows(cache), "K 96 " + format_text(k_format) + ", V 64 " + format_text(v_format));
     }
   }
 }
@@ -281,7 +280,7 @@ TEST(Attention, FormatsEqualTheirDecodedValues) {
       const std::vector<Bytes> got = cache.run(isa, 2, rows);
       const std::vector<Bytes> want = decoded.run(isa, 2, rows);
       if (format != KvFormat::q8_0 || isa == Isa::scalar) {
-        ASSERT_EQ(got, want) << isa_name(isa) << " " << kv_format_name(format);
+        ASSERT_EQ(got, want) << isa_name(isa) << " " << format_text(format);
         continue;
       }
       for (size_t r = 0; r < rows.size(); ++r) {

@@ -55,9 +55,9 @@ void expect_round_trip(Isa isa, int threads, const RoundTrip& trip) {
   pages.append(isa, threads, trip.slots, k, v);
   for (int64_t t = 0; t < tokens; ++t) {
     ASSERT_EQ(pages.key(trip.slots[t]), kept(spec.k_format, k.data() + t * k_stride, k_width))
-        << isa_name(isa) << " K " << kv_format_name(spec.k_format) << " token " << t;
+        << isa_name(isa) << " K " << format_text(spec.k_format) << " token " << t;
     ASSERT_EQ(pages.value(trip.slots[t]), kept(spec.v_format, v.data() + t * v_stride, v_width))
-        << isa_name(isa) << " V " << kv_format_name(spec.v_format) << " token " << t;
+        << isa_name(isa) << " V " << format_text(spec.v_format) << " token " << t;
   }
 }
 
@@ -152,8 +152,8 @@ TEST(KvAppend, BytesDoNotDependOnTheInstructionSet) {
     for (const Isa isa : available_isas()) {
       KvPages pages({2, 96, 96, format, format}, 2);
       pages.append(isa, 2, slots, rows, rows);
-      EXPECT_TRUE(pages.k == oracle.k) << isa_name(isa) << " " << kv_format_name(format);
-      EXPECT_TRUE(pages.v == oracle.v) << isa_name(isa) << " " << kv_format_name(format);
+      EXPECT_TRUE(pages.k == oracle.k) << isa_name(isa) << " " << format_text(format);
+      EXPECT_TRUE(pages.v == oracle.v) << isa_name(isa) << " " << format_text(format);
     }
   }
 }

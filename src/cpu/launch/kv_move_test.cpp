@@ -106,7 +106,7 @@ std::vector<Case> cases() {
 }
 
 std::string describe(const Case& c, const Move& m) {
-  return kv_format_name(c.spec.k_format) + " head " + std::to_string(c.spec.head_dim_k) + " pairs " +
+  return format_text(c.spec.k_format) + " head " + std::to_string(c.spec.head_dim_k) + " pairs " +
          std::to_string(c.pairs) + " tokens " + std::to_string(m.tokens) + " from " + std::to_string(m.from_page) +
          "/" + std::to_string(m.from_token) + " to " + std::to_string(m.to_page) + "/" + std::to_string(m.to_token);
 }
@@ -153,8 +153,8 @@ TEST(KvMove, CopiesOfWholePagesAreExactInBits) {
       for (std::byte& byte : *bytes) byte = static_cast<std::byte>(random() & 0xFF);
     }
     run(pages, {0, 0, 1, 0, 64}, nullptr);
-    EXPECT_TRUE(std::equal(pages.k_page(0), pages.k_page(1), pages.k_page(1))) << kv_format_name(format);
-    EXPECT_TRUE(std::equal(pages.v_page(0), pages.v_page(1), pages.v_page(1))) << kv_format_name(format);
+    EXPECT_TRUE(std::equal(pages.k_page(0), pages.k_page(1), pages.k_page(1))) << format_text(format);
+    EXPECT_TRUE(std::equal(pages.v_page(0), pages.v_page(1), pages.v_page(1))) << format_text(format);
   }
 }
 
@@ -257,8 +257,8 @@ TEST(KvMove, ClearingLeavesNothingBehind) {
       const auto zeros = [](const std::byte* page, int64_t bytes) {
         return std::count(page, page + bytes, std::byte{0}) == bytes;
       };
-      EXPECT_EQ(zeros(pages.k_page(1), kv_k_page_bytes(pages.spec)), first == 0) << kv_format_name(format);
-      EXPECT_EQ(zeros(pages.v_page(1), kv_v_page_bytes(pages.spec)), first == 0) << kv_format_name(format);
+      EXPECT_EQ(zeros(pages.k_page(1), kv_k_page_bytes(pages.spec)), first == 0) << format_text(format);
+      EXPECT_EQ(zeros(pages.v_page(1), kv_v_page_bytes(pages.spec)), first == 0) << format_text(format);
     }
   }
 }

@@ -9,23 +9,14 @@
 #include "base/thread_pool.hpp"
 #include "cpu/launch/kv_append.hpp"
 #include "cpu/launch/kv_kernels.hpp"
+#include "graph/kv.hpp"
 
 namespace minfer::cpu {
 
 inline constexpr KvFormat kKvFormats[] = {KvFormat::f32, KvFormat::f16, KvFormat::bf16, KvFormat::q8_0};
 
-inline std::string kv_format_name(KvFormat format) {
-  switch (format) {
-    case KvFormat::f32:
-      return "f32";
-    case KvFormat::f16:
-      return "f16";
-    case KvFormat::bf16:
-      return "bf16";
-    case KvFormat::q8_0:
-      return "q8_0";
-  }
-  return "?";
+inline std::string format_text(KvFormat format) {
+  return std::string(graph::kv_format_name(format));
 }
 
 inline std::vector<float> normal_floats(int64_t size, unsigned seed, float deviation = 1.0F) {

@@ -72,8 +72,7 @@ std::string_view text_of(const std::array<char, N>& field) {
 }
 
 std::string_view format_name(uint32_t format) {
-  constexpr std::array<std::string_view, 4> kNames = {"f32", "f16", "bf16", "q8_0"};
-  return format < kNames.size() ? kNames[format] : "of an unknown number";
+  return format < graph::kKvFormatNames.size() ? graph::kKvFormatNames[format] : "of an unknown number";
 }
 
 // What a verified file holds; views into it.
