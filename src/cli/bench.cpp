@@ -62,7 +62,9 @@ void write_model(const std::string& what, const fs::path& path) {
 // as it is open.
 gguf::File open_synthetic(const Options& options) {
   if (!options.keep.empty()) {
-    if (fs::exists(options.keep)) throw UsageError(fmt::format("--keep {}: the file exists already", options.keep));
+    std::error_code ignored;  // a name that can't be looked at can't be written either, and says so
+    if (fs::exists(options.keep, ignored))
+      throw UsageError(fmt::format("--keep {}: the file exists already", options.keep));
     write_model(options.synthetic, options.keep);
     return gguf::File(options.keep);
   }

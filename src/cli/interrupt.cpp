@@ -25,6 +25,8 @@ void install_interrupt_handler() {
   action.sa_handler = on_interrupt;
   sigemptyset(&action.sa_mask);
   for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+  // A file beyond the limit of its size is an error of the write, not the end of the process.
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 bool interrupted() {

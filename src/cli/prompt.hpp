@@ -16,6 +16,7 @@ struct PromptOptions {
   std::string system;
   bool raw = false;
   std::string template_file;  // empty: the model's own
+  bool continues = false;     // what was said before is in a session
 };
 
 struct Prompt {
@@ -23,10 +24,12 @@ struct Prompt {
   bool has_template;  // false: the text as it is
   // A control token whose text stands in what the user typed, where a template should be the only one to write them.
   std::string control_token = {};
+  // Where it continues: what ends the turn before, for an answer that was cut.
+  std::vector<int32_t> turn_end = {};
 };
 
-// Errors: unsupported, naming the template and the ways out, where it can't be rendered; UsageError where --system is
-// given without a template.
+// Errors: unsupported, naming the template and the ways out, where it can't be rendered, or not as a turn that follows
+// others; UsageError where --system is given without a template, or continues.
 Prompt build_prompt(const gguf::File& file, const tokenizer::Tokenizer& tokenizer, const PromptOptions& options);
 
 }  // namespace minfer::cli

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/output_file.hpp"
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
@@ -67,9 +68,10 @@ void print_timings(const engine::Result& result, uint64_t seed) {
   }
 }
 
-int finish(const engine::Result& result, int64_t context) {
+int finish(const engine::Result& result, int64_t context, bool shifts) {
   if (result.reason == engine::StopReason::context_full) {
-    say("minfer: stopped: the context of {} tokens is full; take a larger one with -c\n", context);
+    say("minfer: stopped: the context of {} tokens is full{}; take a larger one with -c\n", context,
+        shifts ? ", and --keep leaves nothing to shift" : "");
   }
   return result.reason == engine::StopReason::cancelled ? kExitCancelled : 0;
 }
@@ -117,7 +119,7 @@ engine::Request make_request(const Options& options, const Prompt& prompt, const
   request.max_tokens = options.max_tokens;
   request.stops = options.stops;
   request.overflow = options.overflow == "shift" ? engine::Overflow::shift : engine::Overflow::stop;
-  request.session_path = options.session;
+  request.turn_end = prompt.turn_end;
   const int64_t length = static_cast<int64_t>(prompt.tokens.size());
   request.keep_tokens = options.keep.value_or(std::min(kSinkTokens, length));
   if (options.keep && options.overflow != "shift") throw UsageError("--keep goes with --overflow shift");
@@ -136,13 +138,31 @@ engine::Request make_request(const Options& options, const Prompt& prompt, const
   return request;
 }
 
-// A prompt that goes on with a session does not begin a text.
-void continue_session(engine::Request& request, const tokenizer::Tokenizer& tokenizer) {
-  std::error_code ignored;
-  if (request.session_path.empty() || !std::filesystem::exists(request.session_path, ignored)) return;
-  const auto bos = tokenizer.vocab().bos();
-  if (bos && request.prompt.size() > 1 && request.prompt.front() == *bos) request.prompt.erase(request.prompt.begin());
-  request.keep_tokens = std::min(request.keep_tokens, static_cast<int64_t>(request.prompt.size()));
+// The file that --session names, and whether it is there. That it can be written is tried before anything runs. Errors:
+// UsageError for a name of something else; io.
+bool find_session(std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (error && status.type() != fs::file_type::not_found)
+    fail(ErrorCode::io, "--session {}: {}", path, error.message());
+  const bool exists = fs::exists(status);
+  if (exists && !fs::is_regular_file(status)) throw UsageError(fmt::format("--session {}: not a file", path));
+  // A link stays one: what it points to is written. Loops were an error of status() above.
+  for (fs::path link = path; fs::is_symlink(link, error); path = link.string()) {
+    link = link.parent_path() / fs::read_symlink(link, error);
+  }
+  const OutputFile trial(path, OutputFile::Access::owner);
+  return exists;
+}
+
+// What is left of --memory-limit for the draft model.
+ModelOptions draft_options(const ModelOptions& options, const engine::Runner& target) {
+  ModelOptions rest = options;
+  if (options.memory_limit.empty()) return rest;
+  const int64_t left = *parse_bytes(options.memory_limit) - target.memory().total_bytes();
+  rest.memory_limit = std::to_string(std::max<int64_t>(left, 0));
+  return rest;
 }
 
 int run(const Options& options) {
@@ -150,13 +170,15 @@ int run(const Options& options) {
   LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
   const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
   const int64_t context = context_tokens(loaded, options.model, kDefaultContext);
-  const Prompt prompt =
-      build_prompt(loaded.model.file(), tokenizer, {text, options.system, options.raw, options.template_file});
+  std::string session = options.session;
+  const bool continues = !session.empty() && find_session(session);
+  const Prompt prompt = build_prompt(loaded.model.file(), tokenizer,
+                                     {text, options.system, options.raw, options.template_file, continues});
   engine::Request request = make_request(options, prompt, tokenizer, context);
-  continue_session(request, tokenizer);
+  request.session_path = session;
   const auto draft = open_draft_model(options.speculation, options.model, loaded.model);
   load_weights(loaded, options.model, context);
-  if (draft != nullptr) load_weights(*draft, options.model, context);
+  if (draft != nullptr) load_weights(*draft, draft_options(options.model, *loaded.runner), context);
   engine::BatcherOptions batcher;
   set_speculation(options.speculation, draft.get(), batcher);
   if (!prompt.has_template && !options.raw) {
@@ -171,7 +193,7 @@ int run(const Options& options) {
   if (result.generated_tokens > 0) write_stdout("\n");
   print_timings(result, request.sampler.seed);
   if (options.model.op_timing) print_op_timing(loaded);
-  return finish(result, context);
+  return finish(result, context, request.overflow == engine::Overflow::shift);
 }
 
 }  // namespace
@@ -200,7 +222,8 @@ std::function<int()> declare_run(CLI::App& app) {
       ->type_name("N")
       ->check(whole_number(0, engine::kMaxContextTokens));
   app.add_option("--session", options->session, "Go on with the session in FILE if there, and save it")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty());
   add_speculation_options(app, options->speculation);
   add_sampler_options(app, options->sampler);
   return [options] { return run(*options); };

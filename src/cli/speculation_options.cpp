@@ -16,6 +16,7 @@ constexpr std::string_view kDraftPrefix = "draft:";
 void add_speculation_options(CLI::App& app, SpeculationOptions& options) {
   app.add_option("--speculate", options.kind, "Guess tokens ahead: ngram (from the text) or draft:MODEL")
       ->type_name("KIND")
+      ->check(not_empty())
       ->group("Speculation");
   app.add_option("--draft-depth", options.depth, "Tokens to guess a step; 0: as many as pay")
       ->type_name("N")

@@ -23,6 +23,7 @@ CLI::Validator byte_size();
 CLI::Validator number_list(int64_t least, int64_t most);
 std::vector<int64_t> split_numbers(std::string_view text);
 CLI::Validator one_of(std::vector<std::string> words);
+CLI::Validator not_empty();
 
 // Bytes of a whole number with or without a unit: 5000, 4G (10^9), 512MiB (2^20); K, M, G, T, each also with B or iB,
 // letter case ignored. nullopt for anything else, and beyond 2^62.

@@ -80,6 +80,13 @@ void Batcher::cancel_all() {
   for (auto& stream : running_) stream->cancelled = true;
 }
 
+void Batcher::fail_all(const Error& error) {
+  for (auto& stream : waiting_) fail_stream(*stream, error);
+  for (auto& stream : running_) fail_stream(*stream, error);
+  waiting_.clear();
+  running_.clear();
+}
+
 BatcherStats Batcher::stats() const {
   BatcherStats stats = stats_;
   stats.running = static_cast<int64_t>(running_.size());

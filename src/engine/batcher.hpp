@@ -57,6 +57,8 @@ class Batcher {
   // The request ends with StopReason::cancelled at the next step. No effect on one that has ended.
   void cancel(RequestId id);
   void cancel_all();
+  // Ends all requests with StopReason::failed.
+  void fail_all(const Error& error);
   // Runs one step; false where no request is left. What fails in one request ends that one; what fails in the device
   // ends all that run.
   bool step();

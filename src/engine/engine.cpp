@@ -3,7 +3,10 @@
 
 #include <future>
 #include <memory>
+#include <new>
 #include <utility>
+
+#include "base/error.hpp"
 
 namespace minfer::engine {
 
@@ -50,6 +53,20 @@ BatcherStats Engine::stats() {
   return answer.get_future().get();
 }
 
+// What is thrown past the requests, memory that is used up for instance, ends them all; the engine goes on.
+bool Engine::step() {
+  try {
+    return batcher_.step();
+  } catch (const Error& error) {
+    batcher_.fail_all(error);
+  } catch (const std::bad_alloc&) {
+    batcher_.fail_all({ErrorCode::out_of_memory, "memory is used up; run fewer requests, or a smaller context"});
+  } catch (const std::exception& error) {
+    batcher_.fail_all({ErrorCode::internal, fmt::format("internal error: {}", error.what())});
+  }
+  return false;
+}
+
 void Engine::run() {
   bool working = false;
   std::vector<std::function<void()>> tasks;
@@ -62,7 +79,7 @@ void Engine::run() {
     }
     for (const auto& task : tasks) task();
     tasks.clear();
-    working = batcher_.step();
+    working = step();
   }
   batcher_.cancel_all();
   batcher_.step();

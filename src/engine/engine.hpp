@@ -29,6 +29,7 @@ class Engine {
 
  private:
   void post(std::function<void()> task);
+  bool step();
   void run();
 
   Batcher batcher_;  // touched by thread_ only, once it runs

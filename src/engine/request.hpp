@@ -28,6 +28,9 @@ struct Request {
   int64_t keep_tokens = 0;  // of the prompt, with Overflow::shift
   // A session file (kv/session_file.hpp): where it is there, its tokens come before the prompt; the end writes it.
   std::string session_path;
+  // What ends a turn in the model's template: goes before the prompt where the session's last token is no end of
+  // generation (an answer that was cut).
+  std::vector<int32_t> turn_end;
 };
 
 enum class StopReason : uint8_t {

@@ -40,17 +40,38 @@ std::span<const int32_t> Stream::pending() const {
 }
 
 void Stream::load(const SessionTarget& target) {
-  if (!std::filesystem::exists(request_.session_path)) return;
+  // A path that can't be looked at is for load_session to complain of.
+  std::error_code error;
+  if (!std::filesystem::exists(request_.session_path, error) && !error) return;
   load_session(request_.session_path, sequence_, target);
-  const auto earlier = sequence_.tokens();
-  if (static_cast<int64_t>(earlier.size() + tokens_.size()) > target.cache.sequence_tokens()) {
-    fail(ErrorCode::invalid_input, "the session {} has {} tokens and the prompt {}, the context {}; take a larger one",
-         request_.session_path, earlier.size(), tokens_.size(), target.cache.sequence_tokens());
+  const auto end = sequence_.tokens();
+  if (!end.empty() && !tokenizer_.vocab().is_end_of_generation(end.back())) {
+    tokens_.insert(tokens_.begin(), request_.turn_end.begin(), request_.turn_end.end());
   }
+  make_room(target);
+  const auto earlier = sequence_.tokens();
   result_.session_tokens = sequence_.length();
   tokens_.insert(tokens_.begin(), earlier.begin(), earlier.end());
   sampler_.rewind(sampler_.history().size());
   for (const int32_t token : tokens_) sampler_.accept(token);
+}
+
+// For the prompt behind a loaded session.
+void Stream::make_room(const SessionTarget& target) {
+  const int64_t prompt = static_cast<int64_t>(tokens_.size());
+  const int64_t excess = sequence_.length() + prompt - target.cache.sequence_tokens();
+  if (excess <= 0) return;
+  const int64_t removable = sequence_.length() - request_.keep_tokens;
+  if (request_.overflow != Overflow::shift || removable < excess) {
+    fail(ErrorCode::invalid_input,
+         "the session {} has {} tokens and the prompt {}, the context {}; take a larger one, or let it shift",
+         request_.session_path, sequence_.length(), prompt, target.cache.sequence_tokens());
+  }
+  const int64_t count = std::min(removable, page_count(excess) * graph::kPageTokens);
+  if (!sequence_.remove(request_.keep_tokens, count)) {
+    fail(ErrorCode::out_of_memory, "no KV pages are free to shift the session {}", request_.session_path);
+  }
+  ++result_.shifts;
 }
 
 void Stream::save(const SessionTarget& target) {

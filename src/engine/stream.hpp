@@ -75,6 +75,7 @@ class Stream {
   std::optional<StopReason> take(int32_t token);
   bool pending_exceeds_context() const { return tokens_.size() > context_tokens_; }
   void load(const SessionTarget& target);
+  void make_room(const SessionTarget& target);
 
   RequestId id_;
   Request request_;

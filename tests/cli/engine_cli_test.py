@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Tests of the engine's options on the command line: sessions, shifting, speculation, streams that decode together.
 
-Usage: engine_cli_test.py PROGRAM [unittest options]. All run on the tiny models of tests/golden.
+Usage: engine_cli_test.py PROGRAM [unittest options]. Most run on the tiny models of tests/golden; chats
+take smollm2-135m.
 """
 
 import json
@@ -11,6 +12,7 @@ import unittest
 
 from program import TINY, ProgramTest
 
+SMOLLM = "smollm2-135m"
 LLAMA = TINY / "llama.gguf"
 QWEN2 = TINY / "qwen2.gguf"
 GREEDY = ["--raw", "--temp", "0"]
@@ -37,6 +39,55 @@ class Sessions(ProgramTest):
         self.ok("run", LLAMA, "abc", *GREEDY, "-n", "1", "--session", path)
         self.refused(3, "session", "run", QWEN2, "abc", *GREEDY, "-n", "1", "--session", path)
         self.refused(3, "session", "run", LLAMA, "abc", *GREEDY, "-n", "1", "--kv-type", "f32", "--session", path)
+
+
+    def test_a_chat_goes_on_as_if_it_had_not_stopped(self):
+        name = self.model(SMOLLM)
+        path = str(self.write("chat.kv", ""))
+        os.remove(path)
+        asked = ["What is the capital city of France, in one sentence?", "And of Italy?"]
+        answers = [self.ok("run", name, text, "--temp", "0", "-n", "40", "--session", path).out.rstrip("\n")
+                   for text in asked]
+        messages = [{"role": "user", "content": asked[0]}, {"role": "assistant", "content": answers[0]},
+                    {"role": "user", "content": asked[1]}]
+        whole = self.ok("render", "--model", name, "--input", "-",
+                        stdin=json.dumps({"messages": messages, "add_generation_prompt": True}).encode()).out
+        expected = self.ok("run", name, whole, "--raw", "--temp", "0", "-n", "40").out.rstrip("\n")
+        self.assertEqual(answers[1], expected)
+        self.refused(2, "--system goes before the first turn", "run", name, "hi", "--system", "x", "--session", path)
+
+    def test_an_answer_that_was_cut_is_ended_first(self):
+        name = self.model(SMOLLM)
+        path = str(self.write("chat.kv", ""))
+        os.remove(path)
+        cut = self.ok("run", name, "Count from one to ten.", "--temp", "0", "-n", "3", "--session", path).out.rstrip("\n")
+        second = self.ok("run", name, "Thank you.", "--temp", "0", "-n", "20", "--session", path).out.rstrip("\n")
+        messages = [{"role": "user", "content": "Count from one to ten."}, {"role": "assistant", "content": cut},
+                    {"role": "user", "content": "Thank you."}]
+        whole = self.ok("render", "--model", name, "--input", "-",
+                        stdin=json.dumps({"messages": messages, "add_generation_prompt": True}).encode()).out
+        self.assertEqual(second, self.ok("run", name, whole, "--raw", "--temp", "0", "-n", "20").out.rstrip("\n"))
+
+    def test_paths_that_no_file_can_have(self):
+        folder = self.write("x", "").parent
+        loop = folder / "loop"
+        loop.symlink_to(loop)
+        for path in ("a" * 300, folder / "none" / "s", loop):
+            self.refused(5, "", "run", LLAMA, "abc", *GREEDY, "-n", "1", "--session", path)
+        self.refused(2, "not a file", "run", LLAMA, "abc", *GREEDY, "-n", "1", "--session", folder)
+        self.refused(2, "the text is empty", "run", LLAMA, "abc", *GREEDY, "-n", "1", "--session", "")
+        link = folder / "link"
+        link.symlink_to(folder / "real")
+        self.ok("run", LLAMA, "abc", *GREEDY, "-n", "1", "--session", link)
+        self.assertTrue(link.is_symlink() and (folder / "real").stat().st_size > 0)
+
+    def test_a_full_session_is_shifted(self):
+        path = str(self.write("session.kv", ""))
+        os.remove(path)
+        arguments = ["run", LLAMA, "abcdefgh", *GREEDY, "-c", "64", "-n", "100", "--logit-bias", "2=-1000", "--session", path]
+        self.ok(*arguments)
+        self.refused(3, "take a larger one, or let it shift", *arguments)
+        self.assertRegex(self.ok(*arguments, "--overflow", "shift").err, r"the context was shifted \d+ time")
 
 
 class Overflow(ProgramTest):
