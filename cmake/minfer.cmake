@@ -10,12 +10,12 @@ find_program(MINFER_MOLD mold)
 # The flags that every first-party target shares.
 add_library(minfer_flags INTERFACE)
 target_include_directories(minfer_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
-target_compile_options(minfer_flags INTERFACE
+target_compile_options(minfer_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
-  -Werror -ffp-contract=off)
+  -Werror -ffp-contract=off>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # -Wrestrict has false alarms in std::string of GCC 12 (GCC bug 105651).
-  target_compile_options(minfer_flags INTERFACE -Wno-psabi -Wno-restrict)
+  target_compile_options(minfer_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-psabi -Wno-restrict>)
 else()
   # clang names std::get_temporary_buffer, which std::stable_sort of libstdc++ 12 uses, as deprecated at every caller.
   target_compile_options(minfer_flags INTERFACE -Wno-deprecated-declarations)

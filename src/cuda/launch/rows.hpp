@@ -1,0 +1,60 @@
+// Ops on rows: each output row depends on its input row alone. Shapes are those of Rows (activation.hpp); where an
+// output may be bf16 or q8 the kernel rounds in its last step. Oracle: the CPU's scalar kernels.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/launch/activation.hpp"
+#include "cuda/launch/panel.hpp"
+#include "cuda/runtime/launch.hpp"
+#include "graph/enums.hpp"
+
+namespace minfer::cuda {
+
+// out[r] = scale * row ids[r] of the table. An id beyond the table gives zeros: rows that pad a step.
+struct EmbedArgs {
+  PanelMatrix table;
+  const int32_t* ids = nullptr;  // [rows]
+  float scale = 1.0F;
+  Rows out;  // f32
+};
+void launch_embed(const Queue& queue, const EmbedArgs& args);
+
+// out = x / sqrt(mean(x^2) + eps) * weight over each group of `group` elements; q8 and bf16 out: group = width.
+struct RmsNormArgs {
+  Rows x;                         // f32
+  const float* weight = nullptr;  // [group]
+  int64_t group = 0;
+  float eps = 0;
+  Rows out;  // any format; may be x where f32
+};
+void launch_rms_norm(const Queue& queue, const RmsNormArgs& args);
+
+// f32 to q8 or bf16.
+void launch_convert(const Queue& queue, const Rows& x, const Rows& out);
+
+// out = activation(gate) * up.
+struct GluArgs {
+  Rows gate, up;  // f32
+  graph::Activation activation = graph::Activation::silu;
+  Rows out;  // any format
+};
+void launch_glu(const Queue& queue, const GluArgs& args);
+
+// out = a + b, f32; out may be either.
+void launch_add(const Queue& queue, const Rows& a, const Rows& b, const Rows& out);
+
+// out[r] = x[rows[r]], f32; a row number beyond x gives zeros.
+void launch_gather_rows(const Queue& queue, const Rows& x, const int32_t* rows, const Rows& out);
+
+// out[r][i] = magnitude * (cos, sin)(positions[r] * inverse_frequencies[i]), in double precision before rounding.
+// out: f32 [rows][2 * pairs].
+struct RopeAnglesArgs {
+  const int32_t* positions = nullptr;          // [rows]
+  const float* inverse_frequencies = nullptr;  // [pairs], on the device
+  float magnitude = 1.0F;
+  Rows out;
+};
+void launch_rope_angles(const Queue& queue, const RopeAnglesArgs& args);
+
+}  // namespace minfer::cuda

@@ -1,0 +1,58 @@
+// The one way to launch a kernel. Every launch is guarded: an error that was there before is reported as such, a failed
+// launch is an error of its site, never passed over. No other file launches (tests/tidy checks it).
+//
+// Kernels form a chain on one stream. With `chained`, a kernel may start while the one before it still runs: it must
+// call wait_for_dependencies() (kernels/common/chain.cuh) before it touches anything but weights.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "cuda/runtime/capabilities.hpp"
+#include "cuda/runtime/status.hpp"
+
+namespace minfer::cuda {
+
+// Where launchers put their work. Owned by the device; one thread uses it.
+struct Queue {
+  cudaStream_t stream = nullptr;
+  const Capabilities* capabilities = nullptr;
+  FaultLever* faults = nullptr;  // tests only
+  bool chained = false;          // programmatic dependent launch; needs Tier::hopper
+};
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  int64_t shared_bytes = 0;  // dynamic
+};
+
+// Shared memory beyond this has to be asked for.
+inline constexpr int64_t kDefaultSharedBytes = 48 * 1024;
+
+// Reports an error from before, or the lever's.
+void guard_call(const Queue& queue, const char* site);
+
+template <class... Params, class... Args>
+void launch_kernel(const Queue& queue, const char* site, const LaunchShape& shape, void (*kernel)(Params...),
+                   Args&&... args) {
+  guard_call(queue, site);
+  if (shape.shared_bytes > kDefaultSharedBytes) {
+    check_status(
+        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shape.shared_bytes)),
+        site);
+  }
+  cudaLaunchAttribute chain{};
+  chain.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  chain.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.stream = queue.stream;
+  config.attrs = &chain;
+  config.numAttrs = queue.chained ? 1 : 0;
+  check_status(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), site);
+}
+
+}  // namespace minfer::cuda
