@@ -64,7 +64,7 @@ Measured measure(const Case& row, const std::string& path) {
   Measured measured{runner.memory().total_bytes(), anonymous_bytes() - before, runner.memory()};
   const graph::Backend* devices[] = {&registry.preferred()};
   const engine::PlacementPlan plan = engine::plan_placement(model, devices, options);
-  for (const engine::LayoutUse& layout : engine::weights_by_layout(model, plan.parts[0])) {
+  for (const engine::LayoutUse& layout : engine::weights_by_layout(model, *devices[0], plan.parts[0])) {
     if (!layout.copied) measured.planned_bytes -= layout.bytes;
   }
   return measured;
@@ -181,7 +181,7 @@ TEST(Plan, WeightsByLayoutSumToThePlan) {
     const graph::Backend* devices[] = {&registry.preferred()};
     const engine::PartPlan whole = engine::plan_placement(model, devices, exact_options(64, 64)).parts[0];
     int64_t bytes = 0, tensors = 0;
-    for (const engine::LayoutUse& layout : engine::weights_by_layout(model, whole)) {
+    for (const engine::LayoutUse& layout : engine::weights_by_layout(model, *devices[0], whole)) {
       bytes += layout.bytes;
       tensors += layout.tensors;
     }

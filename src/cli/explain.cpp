@@ -26,8 +26,8 @@ void print_devices(const graph::Registry& registry) {
   }
 }
 
-void print_layouts(const model::Model& model, const engine::PartPlan& part) {
-  for (const engine::LayoutUse& use : engine::weights_by_layout(model, part)) {
+void print_layouts(const model::Model& model, const graph::Backend& device, const engine::PartPlan& part) {
+  for (const engine::LayoutUse& use : engine::weights_by_layout(model, device, part)) {
     say("weights {:<6} -> {:<8} {:4} tensors {:9.1f} MB, activations {}\n", use.dtype, use.layout, use.tensors,
         megabytes(use.bytes), graph::format_name(use.activation_format));
   }
@@ -60,12 +60,12 @@ void print_explanation(const graph::Registry& registry, const model::Model& mode
   const std::vector<graph::Backend*> devices = registry.available();
   const engine::PlacementPlan plan = engine::plan_placement(model, devices, options);
   for (const std::string& reason : plan.unused) say("placement: no layers on {}\n", reason);
-  const graph::StepShape decode{1, 1};
+  const graph::StepShape decode{1, 1, graph::StepKind::decode};
   const auto graphs = engine::part_graphs(model, devices, plan.parts, decode, options.fuse);
   int64_t copied_bytes = 0;
   for (size_t p = 0; p < graphs.size(); ++p) {
     const graph::Backend& device = *devices[plan.parts[p].device];
-    print_layouts(model, plan.parts[p]);
+    print_layouts(model, device, plan.parts[p]);
     print_nodes(graphs[p].graph, plan.parts[p], device);
     print_memory(plan.parts[p].memory, device, options.context_tokens);
     copied_bytes += graph::import_bytes(graphs[p].graph, decode);

@@ -40,7 +40,7 @@ DevicePlan plan_device(const model::Model& model, const graph::Backend& device, 
   const engine::Budget budget = engine::decide_budget(whole.memory, memory, runner.memory_limit_bytes);
   const int64_t layers =
       budget.verdict == Verdict::too_large ? engine::layers_that_fit(model, device, runner) : model.config().layers;
-  return {device, memory, whole.memory, budget, engine::weights_by_layout(model, whole), layers};
+  return {device, memory, whole.memory, budget, engine::weights_by_layout(model, device, whole), layers};
 }
 
 Json device_json(const DevicePlan& plan) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "base/checked.hpp"
 #include "base/error.hpp"
@@ -53,13 +54,61 @@ std::vector<graph::Part> cut(const model::Model& model, const graph::StepShape& 
   return graph::split(graph, model.weight_shapes(), placed, first_layers.size());
 }
 
-graph::Graph for_device(const model::Model& model, const graph::Backend& device, const PartPlan& part,
-                        const graph::Graph& graph, bool fuse) {
+graph::Graph for_device(const model::Model& model, const graph::Backend& device, const graph::Graph& graph, bool fuse) {
   const graph::DeviceTraits traits{
       [&](graph::Op op) { return device.has_op(op); },
-      [&](graph::WeightId id) { return part.layouts[static_cast<size_t>(id)].activation_format; },
+      [&](graph::WeightId id, int64_t rows) {
+        return device.activation_format(model.weights()[static_cast<size_t>(id)].dtype, rows);
+      },
       [&](const graph::Graph& g, const graph::Node& node) { return !device.unsupported_reason(g, node); }};
   return graph::optimize(graph, model.weight_shapes(), traits, fuse);
+}
+
+std::vector<std::pair<tensor::DType, graph::Rows>> readers_of(const graph::Graph& graph, const model::Model& model) {
+  std::set<std::pair<tensor::DType, graph::Rows>> readers;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.op != graph::Op::linear) continue;
+    const tensor::DType dtype = model.weights()[static_cast<size_t>(node.weights[0])].dtype;
+    readers.emplace(dtype, graph.values[static_cast<size_t>(node.inputs[0])].type.rows);
+  }
+  return {readers.begin(), readers.end()};
+}
+
+std::vector<graph::Format> formats_of(const PartPlan& part, const graph::Backend& device,
+                                      const graph::StepShape& shape) {
+  std::vector<graph::Format> formats;
+  for (const auto& [dtype, rows] : part.readers) {
+    formats.push_back(device.activation_format(dtype, graph::row_count(rows, shape)));
+  }
+  return formats;
+}
+
+// The largest shape of each regime, the largest of all first.
+std::vector<graph::StepShape> regime_shapes(const PartPlan& part, const graph::Backend& device,
+                                            const RunnerOptions& options) {
+  std::set<graph::StepShape> buckets;
+  for (int64_t tokens = 1; tokens <= options.batch_tokens;) {
+    for (int64_t outputs = 1; outputs <= std::min(tokens, graph::kMaxOutputs); outputs *= 2) {
+      buckets.insert(graph::bucket_shape(tokens, outputs, options.batch_tokens));
+    }
+    buckets.insert(graph::bucket_shape(tokens, std::min(tokens, graph::kMaxOutputs), options.batch_tokens));
+    tokens = buckets.rbegin()->tokens + 1;
+  }
+  std::set<std::vector<graph::Format>> seen;
+  std::vector<graph::StepShape> shapes;
+  for (auto shape = buckets.rbegin(); shape != buckets.rend(); ++shape) {
+    if (seen.insert(formats_of(part, device, *shape)).second) shapes.push_back(*shape);
+  }
+  return shapes;
+}
+
+void add_regime(PartPlan& part, const graph::Backend& device, const graph::Graph& graph) {
+  graph::check_supported(graph, device);
+  const auto bytes = [&](const graph::ValueType& type, int64_t rows) { return device.value_bytes(type, rows); };
+  part.regimes.push_back({formats_of(part, device, graph.shape), graph::plan_memory(graph, bytes)});
+  graph::MemoryUse& use = part.memory;
+  use.activation_bytes = std::max(use.activation_bytes, part.regimes.back().largest.arena_bytes);
+  use.scratch_bytes = std::max(use.scratch_bytes, device.scratch_bytes(graph, part.kv));
 }
 
 // A range of layers on a device, whatever it takes. Errors: unsupported.
@@ -71,11 +120,11 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
   if (first + layers < model.config().layers) begins.push_back(first + layers);
   const graph::Part whole = std::move(cut(model, largest_shape(options), begins)[first > 0 ? 1 : 0]);
 
-  PartPlan part{index, first, layers, roles_in(whole.graph, model.weights()), {}, {}, {}};
+  PartPlan part{index, first, layers, roles_in(whole.graph, model.weights()), {}, {}, {}, {}, {}};
   for (size_t i = 0; i < part.roles.size(); ++i) {
     const graph::WeightSource& source = model.weights()[i];
     const bool elsewhere = part.roles[i] == graph::WeightRole::elsewhere;
-    part.layouts.push_back(elsewhere ? graph::WeightLayout{"elsewhere", 0, false, graph::Format::f32}
+    part.layouts.push_back(elsewhere ? graph::WeightLayout{"elsewhere", 0, false}
                                      : device.choose_layout(source.shape, source.dtype, part.roles[i]));
     part.memory.weights_bytes = checked_add(part.memory.weights_bytes, part.layouts.back().bytes, "weights");
   }
@@ -83,11 +132,11 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
   device.check_kv(part.kv);
   part.memory.kv_bytes = planned_kv_bytes(device, part.kv);
 
-  const graph::Graph graph = for_device(model, device, part, whole.graph, options.fuse);
-  graph::check_supported(graph, device);
-  const auto bytes = [&](const graph::ValueType& type, int64_t rows) { return device.value_bytes(type, rows); };
-  part.memory.activation_bytes = graph::plan_memory(graph, bytes).arena_bytes;
-  part.memory.scratch_bytes = device.scratch_bytes(graph, part.kv);
+  part.readers = readers_of(whole.graph, model);
+  for (const graph::StepShape& shape : regime_shapes(part, device, options)) {
+    const graph::Part cut_part = std::move(cut(model, shape, begins)[first > 0 ? 1 : 0]);
+    add_regime(part, device, for_device(model, device, cut_part.graph, options.fuse));
+  }
   return part;
 }
 
@@ -210,13 +259,22 @@ int64_t layers_that_fit(const model::Model& model, const graph::Backend& device,
   return part ? part->layers : 0;
 }
 
+const graph::MemoryPlan& largest_plan(const PartPlan& part, const graph::Backend& device,
+                                      const graph::StepShape& shape) {
+  const auto formats = formats_of(part, device, shape);
+  const auto regime =
+      std::find_if(part.regimes.begin(), part.regimes.end(), [&](const StepRegime& r) { return r.formats == formats; });
+  check(regime != part.regimes.end(), "a step shape of no regime");
+  return regime->largest;
+}
+
 std::vector<graph::Part> part_graphs(const model::Model& model, Devices devices, std::span<const PartPlan> parts,
                                      const graph::StepShape& shape, bool fuse) {
   std::vector<int64_t> first_layers;
   for (const PartPlan& part : parts) first_layers.push_back(part.first_layer);
   std::vector<graph::Part> graphs = cut(model, shape, first_layers);
   for (size_t p = 0; p < graphs.size(); ++p) {
-    graphs[p].graph = for_device(model, *devices[parts[p].device], parts[p], graphs[p].graph, fuse);
+    graphs[p].graph = for_device(model, *devices[parts[p].device], graphs[p].graph, fuse);
   }
   return graphs;
 }

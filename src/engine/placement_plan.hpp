@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/backend.hpp"
@@ -21,6 +22,13 @@ struct RunnerOptions;
 // The devices that a model may use, in order of preference; at least one.
 using Devices = std::span<const graph::Backend* const>;
 
+// Step shapes whose products read the same formats on a device: their graphs have the same values, and those of the
+// largest bound all others.
+struct StepRegime {
+  std::vector<graph::Format> formats;  // by PartPlan::readers
+  graph::MemoryPlan largest;           // of the largest shape's graph
+};
+
 // Consecutive layers on one device.
 struct PartPlan {
   size_t device;  // index into the devices
@@ -29,6 +37,9 @@ struct PartPlan {
   std::vector<graph::WeightRole> roles;      // by weight id: what the part uses each for
   std::vector<graph::WeightLayout> layouts;  // by weight id; of no bytes where the role is `elsewhere`
   graph::KvSpec kv;                          // groups and layers as in the whole model's, less the layers elsewhere
+  // What the part's products are made of: types of weights, and which rows they read.
+  std::vector<std::pair<tensor::DType, graph::Rows>> readers;
+  std::vector<StepRegime> regimes;
   graph::MemoryUse memory;
 };
 
@@ -50,6 +61,10 @@ int64_t layers_that_fit(const model::Model& model, const graph::Backend& device,
 
 // The step shape that no step of a runner exceeds.
 graph::StepShape largest_shape(const RunnerOptions& options);
+
+// The memory plan that bounds those of a shape on the part's device.
+const graph::MemoryPlan& largest_plan(const PartPlan& part, const graph::Backend& device,
+                                      const graph::StepShape& shape);
 
 // The graphs of a step shape as the parts' devices will run them.
 std::vector<graph::Part> part_graphs(const model::Model& model, Devices devices, std::span<const PartPlan> parts,

@@ -65,17 +65,20 @@ int64_t planned_kv_bytes(const graph::Backend& device, const graph::KvSpec& spec
   return device.kv_bytes(spec);
 }
 
-std::vector<LayoutUse> weights_by_layout(const model::Model& model, const PartPlan& part) {
+std::vector<LayoutUse> weights_by_layout(const model::Model& model, const graph::Backend& device,
+                                         const PartPlan& part) {
   std::vector<LayoutUse> uses;
   for (size_t i = 0; i < part.layouts.size(); ++i) {
     if (part.roles[i] == graph::WeightRole::elsewhere) continue;
     const graph::WeightLayout& layout = part.layouts[i];
     const std::string_view dtype = tensor::dtype_info(model.weights()[i].dtype).name;
+    const bool is_vector = part.roles[i] == graph::WeightRole::vector;
+    const graph::Format format = is_vector ? graph::Format::f32 : device.activation_format(model.weights()[i].dtype, 1);
     auto use = std::find_if(uses.begin(), uses.end(), [&](const LayoutUse& u) {
-      return u.dtype == dtype && u.layout == layout.name && u.activation_format == layout.activation_format;
+      return u.dtype == dtype && u.layout == layout.name && u.activation_format == format;
     });
     if (use == uses.end()) {
-      use = uses.insert(use, {dtype, layout.name, layout.activation_format, layout.copied});
+      use = uses.insert(use, {dtype, layout.name, format, layout.copied});
     }
     ++use->tensors;
     use->bytes += layout.bytes;

@@ -31,12 +31,12 @@ int64_t planned_kv_bytes(const graph::Backend& device, const graph::KvSpec& spec
 struct LayoutUse {
   std::string_view dtype;
   std::string_view layout;
-  graph::Format activation_format;
-  bool copied;  // false: read from the mapped file, whose pages the system may take back
+  graph::Format activation_format;  // in a step of one row
+  bool copied;                      // false: read from the mapped file, whose pages the system may take back
   int64_t tensors = 0;
   int64_t bytes = 0;
 };
-std::vector<LayoutUse> weights_by_layout(const model::Model& model, const PartPlan& part);
+std::vector<LayoutUse> weights_by_layout(const model::Model& model, const graph::Backend& device, const PartPlan& part);
 
 // Whether a plan fits, and the number that decides it.
 struct Budget {

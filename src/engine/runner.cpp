@@ -21,8 +21,6 @@ Runner::Runner(const model::Model& model, std::span<graph::Backend* const> devic
   kv_spec_ = engine::kv_spec(model, options);
   check_budgets(placement_, devices_, options.memory_limit_bytes);
   load(progress);
-  // The largest first: its memory plan bounds those of all others.
-  stages(largest_shape(options));
 }
 
 Runner::Runner(const model::Model& model, graph::Backend& device, const RunnerOptions& options,
@@ -72,8 +70,8 @@ std::span<const Runner::Stage> Runner::stages(const graph::StepShape& shape) {
     graph::Backend& device = *devices_[placement_.parts[p].device];
     const auto bytes = [&](const graph::ValueType& type, int64_t rows) { return device.value_bytes(type, rows); };
     Loaded& loaded = loaded_[p];
-    if (loaded.largest_plan.offsets.empty()) loaded.largest_plan = graph::plan_memory(graphs[p].graph, bytes);
-    graph::MemoryPlan plan = graph::plan_memory_within(graphs[p].graph, bytes, loaded.largest_plan);
+    const graph::MemoryPlan& largest = largest_plan(placement_.parts[p], device, shape);
+    graph::MemoryPlan plan = graph::plan_memory_within(graphs[p].graph, bytes, largest);
     imports_.reserve(graphs[p].imports.size());
     made.push_back(
         {device.compile(std::move(graphs[p].graph), std::move(plan), *loaded.weights, *loaded.kv, *loaded.workspace),
@@ -103,7 +101,10 @@ std::span<const float> Runner::step(const graph::StepData& data) {
     fail(ErrorCode::invalid_input, "logits of {} rows in a step of {} tokens; expected one a token, and at most {}",
          outputs, tokens, graph::kMaxOutputs);
   }
-  const auto parts = stages(graph::bucket_shape(tokens, outputs, options_.batch_tokens));
+  const bool decode = std::all_of(data.sequences.begin(), data.sequences.end(),
+                                  [](const graph::SequenceStep& sequence) { return sequence.rows == 1; });
+  const graph::StepKind kind = decode && tokens <= kMaxSequences ? graph::StepKind::decode : graph::StepKind::mixed;
+  const auto parts = stages(graph::bucket_shape(tokens, outputs, options_.batch_tokens, kind));
   std::span<const float> logits;
   for (const Stage& stage : parts) {
     imports_.clear();

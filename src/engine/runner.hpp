@@ -67,7 +67,6 @@ class Runner {
     std::unique_ptr<graph::WeightSet> weights;
     std::unique_ptr<graph::KvStore> kv;
     std::unique_ptr<graph::Workspace> workspace;
-    graph::MemoryPlan largest_plan;  // of the largest step
   };
   // A part's executable for one shape.
   struct Stage {

@@ -70,8 +70,7 @@ double prefill_limit_seconds(const model::Model& model, const graph::Backend& de
     if (!is_multiplied(weight)) continue;
     const double rows = is_output(weight, config) ? 1.0 : static_cast<double>(tokens);
     const double ops = 2.0 * rows * static_cast<double>(weight.shape.rows) * static_cast<double>(weight.shape.cols);
-    const auto layout = device.choose_layout(weight.shape, weight.dtype, weight.role);
-    const bool q8 = layout.activation_format == graph::Format::q8;
+    const bool q8 = device.activation_format(weight.dtype, static_cast<int64_t>(rows)) == graph::Format::q8;
     seconds += ops / (q8 ? limits.dot8_ops_per_second : limits.float_ops_per_second);
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {

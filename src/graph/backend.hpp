@@ -55,10 +55,9 @@ struct WeightSource {
 
 // How a device will hold a weight. Pure in (dtype, role, shape) for a given device configuration.
 struct WeightLayout {
-  std::string_view name;     // "raw", "panel16", ...: for --explain
-  int64_t bytes;             // what the device allocates for it
-  bool copied;               // false: reads the mapped file in place
-  Format activation_format;  // what a linear with it reads
+  std::string_view name;  // "raw", "panel16", ...: for --explain
+  int64_t bytes;          // what the device allocates for it
+  bool copied;            // false: reads the mapped file in place
 };
 
 class WeightSet {
@@ -133,9 +132,11 @@ class Backend {
   virtual bool has_op(Op op) const = 0;
   // The layout of a weight. Errors: unsupported, naming the weight and its type, where the device has none.
   virtual WeightLayout choose_layout(const WeightShape& shape, tensor::DType dtype, WeightRole role) const = 0;
+  // What a linear with such a matrix reads in a step of `rows` rows: f32, q8 or bf16. Pure.
+  virtual Format activation_format(tensor::DType dtype, int64_t rows) const = 0;
   virtual int64_t value_bytes(const ValueType& type, int64_t rows) const = 0;
   virtual int64_t kv_bytes(const KvSpec& spec) const = 0;
-  // What the kernels of a graph need beside its values.
+  // What the kernels of a graph need beside its values, whatever its shape's kind.
   virtual int64_t scratch_bytes(const Graph& graph, const KvSpec& spec) const = 0;
   // Errors: unsupported, naming layer and size, for a cache that its attention can't read.
   virtual void check_kv(const KvSpec& spec) const = 0;

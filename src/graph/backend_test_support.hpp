@@ -27,6 +27,9 @@ class ForwardingBackend : public Backend {
   WeightLayout choose_layout(const WeightShape& shape, tensor::DType dtype, WeightRole role) const override {
     return inner_->choose_layout(shape, dtype, role);
   }
+  Format activation_format(tensor::DType dtype, int64_t rows) const override {
+    return inner_->activation_format(dtype, rows);
+  }
   int64_t value_bytes(const ValueType& type, int64_t rows) const override { return inner_->value_bytes(type, rows); }
   int64_t kv_bytes(const KvSpec& spec) const override { return inner_->kv_bytes(spec); }
   int64_t scratch_bytes(const Graph& graph, const KvSpec& spec) const override {

@@ -57,7 +57,7 @@ std::map<std::string, int> op_counts(const Graph& graph) {
 }
 
 DeviceTraits all_ops(Format format) {
-  return {[](Op) { return true; }, [format](WeightId) { return format; },
+  return {[](Op) { return true; }, [format](WeightId, int64_t) { return format; },
           [](const Graph&, const Node&) { return true; }};
 }
 
@@ -109,7 +109,7 @@ TEST(Passes, MixedReadersShareOneQuantizeNode) {
   Builder names(shapes, {1, 1});
   const WeightId v = names.weight("v");
   const DeviceTraits device{[](Op op) { return op != Op::linear_glu; },
-                            [v](WeightId id) { return id == v ? Format::f32 : Format::q8; },
+                            [v](WeightId id, int64_t) { return id == v ? Format::f32 : Format::q8; },
                             [](const Graph&, const Node&) { return true; }};
   const Graph fused = optimize(block(shapes, {8, 1}), shapes, device);
   std::map<ValueId, int> quantized;
@@ -159,11 +159,29 @@ TEST(Passes, WithoutFusionOnlyQuantizes) {
 TEST(Passes, DeviceWithoutFusedOpsKeepsThePlainOnes) {
   const auto shapes = weights();
   const DeviceTraits device{[](Op op) { return op != Op::rope_append && op != Op::linear_glu; },
-                            [](WeightId) { return Format::f32; }, [](const Graph&, const Node&) { return true; }};
+                            [](WeightId, int64_t) { return Format::f32; },
+                            [](const Graph&, const Node&) { return true; }};
   auto counts = op_counts(optimize(block(shapes, {8, 1}), shapes, device));
   EXPECT_EQ(counts["rope"], 2);
   EXPECT_EQ(counts["kv_append"], 1);
   EXPECT_EQ(counts["glu"], 1);
+}
+
+TEST(Passes, TheFormatFollowsTheRowsThatAProductReads) {
+  const auto shapes = weights();
+  DeviceTraits device = all_ops(Format::f32);
+  device.activation_format = [](WeightId, int64_t rows) { return rows > 4 ? Format::bf16 : Format::q8; };
+  const Graph fused = optimize(block(shapes, {8, 1}), shapes, device);
+  int tokens = 0, outputs = 0;
+  for (const Node& node : fused.nodes) {
+    if (node.op != Op::linear && node.op != Op::linear_glu) continue;
+    const ValueType& x = fused.values[static_cast<size_t>(node.inputs[0])].type;
+    EXPECT_EQ(x.format, x.rows == Rows::tokens ? Format::bf16 : Format::q8);
+    ++(x.rows == Rows::tokens ? tokens : outputs);
+  }
+  EXPECT_EQ(tokens, 4);
+  EXPECT_EQ(outputs, 1);
+  EXPECT_EQ(op_counts(fused).count("quantize"), 0U);
 }
 
 TEST(Rules, RefuseWhatDoesNotFit) {

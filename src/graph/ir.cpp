@@ -20,6 +20,8 @@ std::string_view format_name(Format format) {
       return "i32";
     case Format::q8:
       return "q8";
+    case Format::bf16:
+      return "bf16";
     case Format::kv:
       return "kv";
   }
@@ -46,13 +48,13 @@ int64_t bucket_count(int64_t count) {
 
 }  // namespace
 
-StepShape bucket_shape(int64_t tokens, int64_t outputs, int64_t max_tokens) {
+StepShape bucket_shape(int64_t tokens, int64_t outputs, int64_t max_tokens, StepKind kind) {
   check(tokens >= 1 && tokens <= max_tokens, "bucket_shape: token count out of range");
   check(outputs >= 0 && outputs <= std::min(tokens, kMaxOutputs), "bucket_shape: output count out of range");
   const int64_t bucket_tokens = std::min(bucket_count(tokens), max_tokens);
   int64_t bucket_outputs = 1;
   while (bucket_outputs < outputs) bucket_outputs *= 2;
-  return {bucket_tokens, std::min(bucket_outputs, bucket_tokens)};
+  return {bucket_tokens, std::min(bucket_outputs, bucket_tokens), kind};
 }
 
 }  // namespace minfer::graph

@@ -27,10 +27,11 @@ inline constexpr int32_t kNoLayer = -1;
 
 // What a row of a value holds.
 enum class Format : uint8_t {
-  f32,  // width floats
-  i32,  // width 32-bit integers
-  q8,   // width elements in 8-bit blocks of 32 with scales, in the device's layout
-  kv,   // nothing: the effect of an append to the KV cache
+  f32,   // width floats
+  i32,   // width 32-bit integers
+  q8,    // width elements in 8-bit blocks of 32 with scales, in the device's layout
+  bf16,  // width bfloat16, for matrix units
+  kv,    // nothing: the effect of an append to the KV cache
 };
 
 enum class Rows : uint8_t {
@@ -129,10 +130,17 @@ struct WeightShape {
   int32_t layer = kNoLayer;  // of the model that it belongs to; none: the embedding, the output's norm and matrix
 };
 
-// The step shapes that share a graph and an executable. Counts are capacities: a step may have fewer.
+enum class StepKind : uint8_t {
+  mixed,   // any number of rows a sequence
+  decode,  // one row a sequence
+};
+
+// The step shapes that share a graph and an executable. Counts are capacities: a step may have fewer. A device may run
+// the same graph in another way for another kind.
 struct StepShape {
   int64_t tokens;
   int64_t outputs;
+  StepKind kind = StepKind::mixed;
   auto operator<=>(const StepShape&) const = default;
 };
 
@@ -162,6 +170,6 @@ inline constexpr int64_t kMaxOutputs = 64;
 
 // The smallest bucket that holds a step of these counts: tokens in 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ... up to
 // max_tokens; outputs in 1, 2, 4, 8, ... kMaxOutputs, and never more than the tokens.
-StepShape bucket_shape(int64_t tokens, int64_t outputs, int64_t max_tokens);
+StepShape bucket_shape(int64_t tokens, int64_t outputs, int64_t max_tokens, StepKind kind = StepKind::mixed);
 
 }  // namespace minfer::graph

@@ -30,6 +30,8 @@ int64_t row_bytes(const ValueType& type) {
       return type.width * 4;
     case Format::q8:
       return type.width + type.width / 32 * 8;
+    case Format::bf16:
+      return type.width * 2;
     case Format::kv:
       return 0;
   }

@@ -2,7 +2,9 @@
 #include "graph/passes.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "graph/rewrite.hpp"
 
@@ -19,6 +21,12 @@ const Node* sole_producer(const Graph& graph, const Uses& uses, ValueId value, O
   if (producer == kNoNode || uses.count[static_cast<size_t>(value)] != 1) return nullptr;
   const Node& node = graph.nodes[static_cast<size_t>(producer)];
   return node.op == op ? &node : nullptr;
+}
+
+// What a linear of a graph reads.
+Format read_format(const Graph& graph, const Node& linear, const DeviceTraits& device) {
+  const ValueType& x = graph.values[static_cast<size_t>(linear.inputs[0])].type;
+  return device.activation_format(linear.weights[0], row_count(x.rows, graph.shape));
 }
 
 size_t index_of(const Graph& graph, const Node& node) {
@@ -38,13 +46,13 @@ Graph fuse_linear_inputs(const Graph& graph, std::span<const WeightShape> weight
       continue;
     }
     // The group is made where its first member stands: all that the others read is the same input.
-    const Format format = device.activation_format(node.weights[0]);
+    const Format format = read_format(graph, node, device);
     std::vector<WeightId> group_weights;
     std::vector<ValueId> group_outputs;
     for (size_t j = i; j < graph.nodes.size(); ++j) {
       const Node& other = graph.nodes[j];
       if (!is_plain_linear(other) || other.inputs[0] != node.inputs[0]) continue;
-      if (device.activation_format(other.weights[0]) != format) continue;
+      if (read_format(graph, other, device) != format) continue;
       group_weights.insert(group_weights.end(), other.weights.begin(), other.weights.end());
       group_outputs.insert(group_outputs.end(), other.outputs.begin(), other.outputs.end());
       done[j] = true;
@@ -65,7 +73,7 @@ Graph fuse_gated(const Graph& graph, std::span<const WeightShape> weights, const
     const Node* up = sole_producer(graph, uses, node.inputs[1], Op::linear);
     if (gate == nullptr || up == nullptr || gate == up || !is_plain_linear(*gate) || !is_plain_linear(*up)) return {};
     if (gate->outputs.size() != 1 || up->outputs.size() != 1 || gate->inputs != up->inputs) return {};
-    if (device.activation_format(gate->weights[0]) != device.activation_format(up->weights[0])) return {};
+    if (read_format(graph, *gate, device) != read_format(graph, *up, device)) return {};
     return std::pair{gate, up};
   };
   for (const Node& node : graph.nodes) {
@@ -201,7 +209,7 @@ Graph fuse_rope_append(const Graph& graph, std::span<const WeightShape> weights,
 
 namespace {
 
-bool can_output_q8(Op op) {
+bool can_output_other(Op op) {
   return op == Op::rms_norm || op == Op::glu || op == Op::linear_glu || op == Op::attention;
 }
 
@@ -209,9 +217,10 @@ bool reads_activation(Op op) {
   return op == Op::linear || op == Op::linear_glu;
 }
 
-// Whether the device runs `node` with a q8 output, where its inputs have these types: asked of a graph of that node
-// alone. A device may lack it for some sizes: heads that are no whole blocks, say.
-bool can_write_q8(const DeviceTraits& device, const Node& node, std::span<const ValueType> inputs, ValueType output) {
+// Whether the device runs `node` with an output of `output`, where its inputs have these types: asked of a graph of
+// that node alone. A device may lack it for some sizes: heads that are no whole blocks, say.
+bool can_write(const DeviceTraits& device, const Node& node, std::span<const ValueType> inputs,
+               const ValueType& output) {
   Graph graph{};
   Node alone = node;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -219,39 +228,56 @@ bool can_write_q8(const DeviceTraits& device, const Node& node, std::span<const 
     graph.values.push_back({inputs[i], {}});
   }
   alone.outputs = {static_cast<ValueId>(graph.values.size())};
-  output.format = Format::q8;
   graph.values.push_back({output, {}});
   return device.runs(graph, alone);
 }
 
+// The formats in which products read each value of a graph.
+struct Reads {
+  std::vector<Format> format;  // by value: of the first reader that wants another format than f32; f32: none does
+  std::vector<int32_t> count;  // readers that want that one
+
+  Reads(const Graph& graph, const DeviceTraits& device)
+      : format(graph.values.size(), Format::f32), count(graph.values.size(), 0) {
+    for (const Node& node : graph.nodes) {
+      if (!reads_activation(node.op)) continue;
+      const size_t value = static_cast<size_t>(node.inputs[0]);
+      const Format wanted = read_format(graph, node, device);
+      if (format[value] == Format::f32) format[value] = wanted;
+      if (wanted != Format::f32 && wanted == format[value]) ++count[value];
+    }
+  }
+};
+
 }  // namespace
 
 Graph quantize_activations(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device) {
-  const auto wants_q8 = [&](const Node& node) {
-    return reads_activation(node.op) && device.activation_format(node.weights[0]) == Format::q8;
-  };
-  // How often each value is read as q8: a producer that can writes q8 itself where all its readers want that.
-  std::vector<int32_t> q8_reads(graph.values.size(), 0);
-  for (const Node& node : graph.nodes) {
-    if (wants_q8(node)) ++q8_reads[static_cast<size_t>(node.inputs[0])];
-  }
+  // A producer that can writes another format itself where all its readers want that.
+  const Reads reads(graph, device);
   const Uses uses(graph);
-  std::vector<ValueId> q8_of(graph.values.size(), kNoValue);
+  std::map<std::pair<ValueId, Format>, ValueId> converted;
   Rewriter rewriter(graph, weights);
   const auto output_format = [&](const Node& node, std::span<const ValueId> inputs) {
     const size_t out = static_cast<size_t>(node.outputs[0]);
-    if (!can_output_q8(node.op) || q8_reads[out] == 0 || q8_reads[out] != uses.count[out]) return Format::f32;
+    ValueType type = graph.values[out].type;
+    type.format = reads.format[out];
+    if (!can_output_other(node.op) || type.format == Format::f32 || reads.count[out] != uses.count[out]) {
+      return Format::f32;
+    }
     std::vector<ValueType> types;
     for (const ValueId input : inputs) types.push_back(rewriter.builder().type(input));
-    return can_write_q8(device, node, types, graph.values[out].type) ? Format::q8 : Format::f32;
+    return can_write(device, node, types, type) ? type.format : Format::f32;
   };
   for (const Node& node : graph.nodes) {
     std::vector<ValueId> inputs;
     for (const ValueId input : node.inputs) inputs.push_back(rewriter.mapped(input));
-    if (wants_q8(node) && rewriter.builder().type(inputs[0]).format != Format::q8) {
-      ValueId& q8 = q8_of[static_cast<size_t>(node.inputs[0])];
-      if (q8 == kNoValue) q8 = rewriter.builder().add_node(Op::quantize, {inputs[0]}, {}, {}, "quantize")[0];
-      inputs[0] = q8;
+    const Format wanted = reads_activation(node.op) ? read_format(graph, node, device) : Format::f32;
+    if (wanted != Format::f32 && rewriter.builder().type(inputs[0]).format != wanted) {
+      const auto [made, is_new] = converted.try_emplace({node.inputs[0], wanted}, kNoValue);
+      if (is_new) {
+        made->second = rewriter.builder().add_node(Op::quantize, {inputs[0]}, {}, {}, "quantize", wanted)[0];
+      }
+      inputs[0] = made->second;
     }
     const Format format = output_format(node, inputs);
     const std::string& name = graph.values[static_cast<size_t>(node.outputs[0])].name;

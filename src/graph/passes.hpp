@@ -7,8 +7,8 @@
 //   fuse_gated            linear, linear, glu             -> linear_glu
 //   fuse_residual         linear, add                     -> linear with a residual
 //   fuse_rope_append      norms, ropes, kv_append         -> rope_append
-//   quantize_activations  f32 input of a linear that reads q8: made q8 by its producer where the device can, or by a
-//                         quantize node
+//   quantize_activations  f32 input of a linear that reads q8 or bf16: made so by its producer where the device can, or
+//                         by a quantize node
 #pragma once
 
 #include <functional>
@@ -19,9 +19,10 @@
 namespace minfer::graph {
 
 struct DeviceTraits {
-  std::function<bool(Op)> has_op;                     // whether the device has a row for the op
-  std::function<Format(WeightId)> activation_format;  // what a linear with this weight reads: f32 or q8
-  // Whether the device runs a node of a graph: asked before a producer is made to write q8.
+  std::function<bool(Op)> has_op;  // whether the device has a row for the op
+  // What a linear with this weight reads in a step of so many rows: f32, q8 or bf16.
+  std::function<Format(WeightId, int64_t rows)> activation_format;
+  // Whether the device runs a node of a graph: asked before a producer is made to write another format than f32.
   std::function<bool(const Graph&, const Node&)> runs;
 };
 

@@ -120,7 +120,7 @@ TEST(Split, OnePartIsTheWholeGraph) {
 
 TEST(Split, PassesKeepImportsAndExportsAndThePlanKeepsExportsToTheEnd) {
   const auto shapes = weights();
-  const DeviceTraits device{[](Op) { return true; }, [](WeightId) { return Format::q8; },
+  const DeviceTraits device{[](Op) { return true; }, [](WeightId, int64_t) { return Format::q8; },
                             [](const Graph&, const Node&) { return true; }};
   const auto bytes = [](const ValueType& type, int64_t rows) { return rows * type.width * 4; };
   for (const Part& part : split_at(model(shapes, {8, 2}, true), shapes, {0, 1, 2})) {

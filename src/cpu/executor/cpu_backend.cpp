@@ -9,6 +9,7 @@
 #include "cpu/executor/op_table.hpp"
 #include "cpu/executor/weights.hpp"
 #include "cpu/launch/limits.hpp"
+#include "cpu/launch/linear.hpp"
 #include "cpu/runtime/topology.hpp"
 
 namespace minfer::cpu {
@@ -37,6 +38,9 @@ class CpuBackend final : public graph::Backend {
   graph::WeightLayout choose_layout(const graph::WeightShape& shape, tensor::DType dtype,
                                     graph::WeightRole role) const override {
     return choose_weight_layout(isa_, shape, dtype, role);
+  }
+  graph::Format activation_format(tensor::DType dtype, int64_t) const override {
+    return linear_reads_q8(isa_, dtype) ? graph::Format::q8 : graph::Format::f32;
   }
   int64_t value_bytes(const graph::ValueType& type, int64_t rows) const override { return cpu_value_bytes(type, rows); }
   int64_t kv_bytes(const graph::KvSpec& spec) const override { return kv_store_bytes(spec); }

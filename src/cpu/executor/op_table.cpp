@@ -69,6 +69,8 @@ int64_t cpu_value_bytes(const graph::ValueType& type, int64_t rows) {
       return checked_multiply(checked_multiply(rows, type.width, kWhat), 4, kWhat);
     case graph::Format::q8:
       return checked_multiply(rows, q8_row_bytes(type.width), kWhat);
+    case graph::Format::bf16:
+      break;  // a format that the CPU never asks for
     case graph::Format::kv:
       return 0;
   }

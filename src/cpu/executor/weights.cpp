@@ -63,11 +63,10 @@ int64_t held_bytes(const Holding& holding, const graph::WeightShape& shape, tens
 graph::WeightLayout choose_weight_layout(Isa isa, const graph::WeightShape& shape, tensor::DType dtype,
                                          graph::WeightRole role) {
   const Holding holding = holding_of(isa, shape, dtype, role);
-  const bool q8 = role != graph::WeightRole::vector && linear_reads_q8(isa, dtype);
   const std::string_view name = role == graph::WeightRole::vector ? "f32"
                                 : holding.mapped                  ? "mapped"
                                                                   : layout_name(holding.layout);
-  return {name, held_bytes(holding, shape, dtype, role), !holding.mapped, q8 ? graph::Format::q8 : graph::Format::f32};
+  return {name, held_bytes(holding, shape, dtype, role), !holding.mapped};
 }
 
 namespace {

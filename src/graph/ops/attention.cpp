@@ -53,7 +53,7 @@ std::vector<ValueType> infer_rope_append(const NodeCheck& node) {
   return {node.inputs[0], {Format::kv, Rows::tokens, 0}};
 }
 
-// (q f32 [tokens][heads * head_size], effect of this layer's append) -> [tokens][heads * value_size], f32 or q8.
+// (q f32 [tokens][heads * head_size], effect of this layer's append) -> [tokens][heads * value_size], f32, q8 or bf16.
 std::vector<ValueType> infer_attention(const NodeCheck& node) {
   require_counts(node, 2, 0);
   const auto& attributes = attributes_of<AttentionAttributes>(node);

@@ -18,8 +18,9 @@ int64_t check_pair(const NodeCheck& node, size_t at, int64_t width) {
 
 void check_input(const NodeCheck& node) {
   require(node, !node.inputs.empty(), "the input is missing");
-  require(node, node.inputs[0].format == Format::f32 || node.inputs[0].format == Format::q8,
-          "the input must be f32 or q8");
+  const Format format = node.inputs[0].format;
+  require(node, format == Format::f32 || format == Format::q8 || format == Format::bf16,
+          "the input must be f32, q8 or bf16");
 }
 
 }  // namespace
@@ -39,7 +40,7 @@ std::vector<ValueType> infer_linear(const NodeCheck& node) {
   return outputs;
 }
 
-// (x [rows][k]; gate [n][k], gate bias?, up [n][k], up bias?) -> activation(gate x) * (up x), f32 or q8.
+// (x [rows][k]; gate [n][k], gate bias?, up [n][k], up bias?) -> activation(gate x) * (up x), f32, q8 or bf16.
 std::vector<ValueType> infer_linear_glu(const NodeCheck& node) {
   check_input(node);
   require_counts(node, 1, 4);

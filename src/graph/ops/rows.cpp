@@ -13,7 +13,7 @@ std::vector<ValueType> infer_embed(const NodeCheck& node) {
   return {{Format::f32, node.inputs[0].rows, node.weights[0]->cols}};
 }
 
-// (x f32 [rows][width]; weight [group]) -> x / rms(x over each group) * weight, f32 or q8.
+// (x f32 [rows][width]; weight [group]) -> x / rms(x over each group) * weight, f32, q8 or bf16.
 std::vector<ValueType> infer_rms_norm(const NodeCheck& node) {
   require_counts(node, 1, 1);
   const auto& attributes = attributes_of<RmsNormAttributes>(node);
@@ -22,19 +22,20 @@ std::vector<ValueType> infer_rms_norm(const NodeCheck& node) {
   require(node, attributes.group > 0 && x.width % attributes.group == 0, "the width must be whole groups");
   require(node, is_vector(node.weights[0], attributes.group), "the weight must have one element a group element");
   require_activation_output(node, x.width);
-  require(node, node.output_format == Format::f32 || attributes.group == x.width, "a q8 output must be one group");
+  require(node, node.output_format == Format::f32 || attributes.group == x.width, "another format must be one group");
   return {{node.output_format, x.rows, x.width}};
 }
 
-// (x f32) -> q8 of the same shape.
+// (x f32) -> q8 or bf16 of the same shape.
 std::vector<ValueType> infer_quantize(const NodeCheck& node) {
   require_counts(node, 1, 0);
-  require(node, node.inputs[0].format == Format::f32 && node.inputs[0].width % 32 == 0,
-          "x must be f32 in whole blocks");
-  return {{Format::q8, node.inputs[0].rows, node.inputs[0].width}};
+  require(node, node.inputs[0].format == Format::f32, "x must be f32");
+  require(node, node.output_format != Format::f32, "the output must be of another format");
+  require_activation_output(node, node.inputs[0].width);
+  return {{node.output_format, node.inputs[0].rows, node.inputs[0].width}};
 }
 
-// (gate f32, up f32) -> activation(gate) * up, f32 or q8.
+// (gate f32, up f32) -> activation(gate) * up, f32, q8 or bf16.
 std::vector<ValueType> infer_glu(const NodeCheck& node) {
   require_counts(node, 2, 0);
   attributes_of<GluAttributes>(node);

@@ -28,10 +28,11 @@ const T& attributes_of(const NodeCheck& node) {
   return *attributes;
 }
 
-// f32, or q8 where the width is whole blocks of 32.
+// f32, bf16, or q8 where the width is whole blocks of 32.
 inline void require_activation_output(const NodeCheck& node, int64_t width) {
   const bool q8 = node.output_format == Format::q8 && width % 32 == 0;
-  require(node, node.output_format == Format::f32 || q8, "output must be f32, or q8 of whole blocks");
+  require(node, node.output_format == Format::f32 || node.output_format == Format::bf16 || q8,
+          "output must be f32, bf16, or q8 of whole blocks");
 }
 
 }  // namespace minfer::graph
