@@ -41,7 +41,7 @@ class NoExecutable final : public graph::Executable {
 // The CPU, but for running.
 class NoDevice final : public graph::ForwardingBackend {
  public:
-  explicit NoDevice(int64_t vocabulary) : ForwardingBackend(device_factories()[0].create({1, {}})) {
+  explicit NoDevice(int64_t vocabulary) : ForwardingBackend(device_factories().back().create({1, {}})) {
     logits_.resize(static_cast<size_t>(vocabulary * graph::kMaxOutputs));
     for (size_t i = 0; i < logits_.size(); ++i)
       logits_[i] = static_cast<float>(i % static_cast<size_t>(vocabulary) % 17);

@@ -2,11 +2,12 @@
 #include "devices.hpp"
 
 #include "cpu/executor/cpu_backend.hpp"
+#include "cuda/module/loader.hpp"
 
 namespace minfer {
 
 std::vector<graph::DeviceFactory> device_factories() {
-  return {{"cpu", cpu::create_cpu_backend}};
+  return {{"cuda", cuda::load_cuda_backend}, {"cpu", cpu::create_cpu_backend}};
 }
 
 }  // namespace minfer

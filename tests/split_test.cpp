@@ -29,7 +29,7 @@ constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
 class TestDevice final : public graph::ForwardingBackend {
  public:
   TestDevice(std::string name, int64_t memory_bytes, const std::string& isa = "", int threads = 1)
-      : ForwardingBackend(device_factories()[0].create({threads, isa})),
+      : ForwardingBackend(device_factories().back().create({threads, isa})),
         name_(std::move(name)),
         memory_bytes_(memory_bytes) {}
 

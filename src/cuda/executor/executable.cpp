@@ -1,0 +1,280 @@
+// Recording and running a step. See executable.hpp.
+#include "cuda/executor/executable.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+#include "cuda/executor/ops.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+constexpr int64_t kScratchUnit = 256;
+
+int64_t whole_units(int64_t bytes) {
+  return (bytes + kScratchUnit - 1) / kScratchUnit * kScratchUnit;
+}
+
+template <class T>
+T* at(std::byte* base, int64_t offset) {
+  return reinterpret_cast<T*>(base + offset);
+}
+
+}  // namespace
+
+StepLayout::StepLayout(const graph::StepShape& shape, const graph::KvSpec& kv) {
+  int64_t offset = 0;
+  const auto take = [&](int64_t count, int64_t size) {
+    const int64_t begin = offset;
+    offset += (count * size + 15) / 16 * 16;
+    return begin;
+  };
+  constexpr int64_t kInt = sizeof(int32_t);
+  const int64_t most_sequences = sequence_capacity(shape.tokens);
+  token_ids = take(shape.tokens, kInt);
+  positions = take(shape.tokens, kInt);
+  output_rows = take(shape.outputs, kInt);
+  row_sequence = take(shape.tokens, kInt);
+  page_count = 0;
+  for (size_t group = 0; group < kv.groups.size(); ++group) {
+    slots[group] = take(shape.tokens, kInt);
+    sequences[group] = take(most_sequences, sizeof(SequenceInfo));
+    page_count += most_sequences * ((kv.sequence_tokens + graph::kPageTokens - 1) / graph::kPageTokens);
+  }
+  pages = take(page_count, kInt);
+  bytes = offset;
+}
+
+CudaWorkspace::CudaWorkspace(Device& device, int64_t activation_bytes, int64_t scratch_bytes)
+    : arena_(activation_bytes, "activations"), scratch_(scratch_bytes, "scratch") {
+  device.run([&] {
+    clear(device.queue(), "workspace/clear", arena_.data(), arena_.bytes());
+    clear(device.queue(), "workspace/clear", scratch_.data(), scratch_.bytes());
+    device.wait("workspace/clear");
+  });
+}
+
+std::byte* CudaWorkspace::step_data(int64_t bytes) {
+  if (step_data_.bytes() < bytes) step_data_ = PinnedBuffer(bytes, "the step's data");
+  return step_data_.data();
+}
+
+float* CudaWorkspace::results(int64_t floats) {
+  const int64_t bytes = floats * static_cast<int64_t>(sizeof(float));
+  if (results_.bytes() < bytes) results_ = PinnedBuffer(bytes, "the step's results");
+  return reinterpret_cast<float*>(results_.data());
+}
+
+int64_t graph_scratch_bytes(const Capabilities& capabilities, const graph::Graph& graph, const graph::KvSpec& kv) {
+  const ScratchBytes nodes = node_scratch(capabilities, graph, kv);
+  return whole_units(StepLayout(graph.shape, kv).bytes) + whole_units(nodes.attention) + whole_units(nodes.linear);
+}
+
+CudaExecutable::CudaExecutable(Device& device, graph::Graph graph, graph::MemoryPlan plan, const CudaWeights& weights,
+                               const CudaKvStore& kv, CudaWorkspace& workspace, GemmContext& gemm)
+    : device_(device),
+      graph_(std::move(graph)),
+      plan_(std::move(plan)),
+      kv_(kv),
+      workspace_(workspace),
+      layout_(graph_.shape, kv.spec()),
+      device_data_(workspace.scratch().data()) {
+  check(plan_.arena_bytes <= workspace.arena().bytes(), "a graph larger than its workspace");
+  check(graph_scratch_bytes(device.capabilities(), graph_, kv.spec()) <= workspace.scratch().bytes(),
+        "a graph that needs more scratch than its workspace has");
+  place(weights, workspace, gemm);
+  exports_.resize(graph_.exports.size());
+}
+
+void CudaExecutable::place(const CudaWeights& weights, CudaWorkspace& workspace, GemmContext& gemm) {
+  const std::vector<float> frequencies = rope_frequencies(graph_);
+  const auto frequency_bytes = static_cast<int64_t>(frequencies.size() * sizeof(float));
+  frequencies_ = DeviceBuffer(frequency_bytes, "rotation frequencies");
+  if (frequency_bytes > 0) {
+    device_.run([&] {
+      copy_to_device(device_.queue(), "executable/frequencies", frequencies_.data(), frequencies.data(),
+                     frequency_bytes);
+      device_.wait("executable/frequencies");
+    });
+  }
+  state_.queue = &device_.queue();
+  state_.graph = &graph_;
+  state_.weights = &weights;
+  state_.kv = &kv_;
+  state_.arena = workspace.arena().data();
+  state_.offsets = plan_.offsets.data();
+  state_.frequencies = at<const float>(frequencies_.data(), 0);
+  state_.inputs = {at<const int32_t>(device_data_, layout_.token_ids),
+                   at<const int32_t>(device_data_, layout_.positions),
+                   at<const int32_t>(device_data_, layout_.output_rows)};
+  const bool decode = graph_.shape.kind == graph::StepKind::decode;
+  for (size_t group = 0; group < kv_.spec().groups.size(); ++group) {
+    StepView& view = state_.steps[group];
+    view.sequences = at<const SequenceInfo>(device_data_, layout_.sequences[group]);
+    view.pages = at<const int32_t>(device_data_, layout_.pages);
+    view.slots = at<const int32_t>(device_data_, layout_.slots[group]);
+    view.row_sequence = at<const int32_t>(device_data_, layout_.row_sequence);
+    view.row_position = at<const int32_t>(device_data_, layout_.positions);
+    view.sequence_capacity = sequence_capacity(graph_.shape.tokens);
+    view.row_capacity = graph_.shape.tokens;
+    view.decode = decode;
+    view.sequence_tokens = kv_.spec().sequence_tokens;
+  }
+  const ScratchBytes nodes = node_scratch(device_.capabilities(), graph_, kv_.spec());
+  state_.attention_scratch = device_data_ + whole_units(layout_.bytes);
+  state_.linear_scratch = {state_.attention_scratch + whole_units(nodes.attention), nodes.linear, &gemm};
+}
+
+void CudaExecutable::record() {
+  work_ = RecordedWork(device_.queue(), [&] {
+    for (const graph::Node& node : graph_.nodes) {
+      const OpRow* row = find_op(node.op);
+      check(row != nullptr, "the card was given a node that it does not run");
+      row->run(state_, node);
+    }
+  });
+}
+
+// The kernels index memory by what a step names: a wrong number must end here. Pages before the window are not read.
+void CudaExecutable::check_pages(const graph::SequenceStep& sequence, size_t group) const {
+  const graph::KvGroup& spec = kv_.spec().groups[group];
+  const std::span<const int32_t> pages = sequence.pages[group];
+  const int64_t end = sequence.first_position + sequence.rows;
+  const int64_t first = spec.window == 0 ? 0 : std::max<int64_t>(0, sequence.first_position - spec.window + 1);
+  const int64_t end_page = (end + graph::kPageTokens - 1) / graph::kPageTokens;
+  if (end_page > static_cast<int64_t>(pages.size())) {
+    fail(ErrorCode::internal, "internal error: a sequence of {} tokens has {} pages in KV group {}", end, pages.size(),
+         group);
+  }
+  for (int64_t page_index = first / graph::kPageTokens; page_index < end_page && !spec.layers.empty(); ++page_index) {
+    const int32_t page = pages[static_cast<size_t>(page_index)];
+    if (page < 0 || page >= spec.pages) {
+      fail(ErrorCode::internal, "internal error: page {} of a sequence is {}; KV group {} has {} pages", page_index,
+           page, group, spec.pages);
+    }
+  }
+}
+
+void CudaExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t index) {
+  const int64_t most = kv_.spec().sequence_tokens;
+  if (sequence.rows < 1 || sequence.first_row < 0 || sequence.rows > tokens_ - sequence.first_row ||
+      sequence.first_position < 0 || sequence.first_position > most - sequence.rows) {
+    fail(ErrorCode::internal, "internal error: {} rows from row {} of {}, at position {} of at most {}", sequence.rows,
+         sequence.first_row, tokens_, sequence.first_position, most);
+  }
+  int32_t* positions = at<int32_t>(host_data_, layout_.positions) + sequence.first_row;
+  int32_t* row_sequence = at<int32_t>(host_data_, layout_.row_sequence) + sequence.first_row;
+  for (int64_t i = 0; i < sequence.rows; ++i) {
+    positions[i] = static_cast<int32_t>(sequence.first_position + i);
+    row_sequence[i] = index;
+  }
+  const int64_t end_page = (sequence.first_position + sequence.rows - 1) / graph::kPageTokens + 1;
+  int32_t* page_ids = at<int32_t>(host_data_, layout_.pages);
+  for (size_t group = 0; group < kv_.spec().groups.size(); ++group) {
+    check_pages(sequence, group);
+    const std::span<const int32_t> pages = sequence.pages[group];
+    const auto first_page = static_cast<int32_t>(pages_used_);
+    check(pages_used_ + end_page <= layout_.page_count, "page tables larger than the step's data");
+    std::copy_n(pages.begin(), end_page, page_ids + pages_used_);
+    pages_used_ += end_page;
+    at<SequenceInfo>(host_data_, layout_.sequences[group])[index] = {
+        static_cast<int32_t>(sequence.first_row), static_cast<int32_t>(sequence.rows),
+        static_cast<int32_t>(sequence.first_position), first_page};
+    int32_t* slots = at<int32_t>(host_data_, layout_.slots[group]) + sequence.first_row;
+    for (int64_t i = 0; i < sequence.rows; ++i) {
+      const int64_t position = sequence.first_position + i;
+      slots[i] = static_cast<int32_t>(pages[static_cast<size_t>(position / graph::kPageTokens)] * graph::kPageTokens +
+                                      position % graph::kPageTokens);
+    }
+  }
+}
+
+int64_t CudaExecutable::bind(const graph::StepData& step) {
+  tokens_ = static_cast<int64_t>(step.token_ids.size());
+  outputs_ = static_cast<int64_t>(step.output_rows.size());
+  const auto sequences = static_cast<int64_t>(step.sequences.size());
+  check(tokens_ <= graph_.shape.tokens && outputs_ <= graph_.shape.outputs, "a step larger than its shape");
+  check(sequences <= sequence_capacity(graph_.shape.tokens), "more sequences than a step has");
+  host_data_ = workspace_.step_data(layout_.bytes);
+  pages_used_ = 0;
+  // Rows beyond the step's own: token 0, at position 0, of no sequence, with no place in the cache.
+  std::memset(host_data_, 0, static_cast<size_t>(layout_.pages));
+  const auto none = [&](int64_t offset, int64_t from) {
+    std::fill(at<int32_t>(host_data_, offset) + from, at<int32_t>(host_data_, offset) + graph_.shape.tokens, -1);
+  };
+  none(layout_.row_sequence, tokens_);
+  for (size_t group = 0; group < kv_.spec().groups.size(); ++group) none(layout_.slots[group], tokens_);
+  int32_t index = 0;
+  int64_t rows = 0;
+  for (const graph::SequenceStep& sequence : step.sequences) {
+    check(sequence.first_row == rows, "rows out of order");
+    bind_sequence(sequence, index++);
+    rows += sequence.rows;
+  }
+  check(rows == tokens_, "sequences do not cover the step's rows");
+  for (const int32_t row : step.output_rows) {
+    if (row < 0 || row >= tokens_) {
+      fail(ErrorCode::internal, "internal error: output row {} of a step of {} rows", row, tokens_);
+    }
+  }
+  std::copy(step.token_ids.begin(), step.token_ids.end(), at<int32_t>(host_data_, layout_.token_ids));
+  std::copy(step.output_rows.begin(), step.output_rows.end(), at<int32_t>(host_data_, layout_.output_rows));
+  return layout_.pages + pages_used_ * static_cast<int64_t>(sizeof(int32_t));
+}
+
+int64_t CudaExecutable::value_rows(graph::ValueId id) const {
+  return state_.type(id).rows == graph::Rows::tokens ? tokens_ : outputs_;
+}
+
+std::span<const float> CudaExecutable::run(const graph::StepData& step,
+                                           std::span<const std::span<const float>> imports) {
+  const int64_t data_bytes = bind(step);
+  check(imports.size() == graph_.imports.size(), "other imports than the graph has");
+  // What comes back: exports, then logits.
+  int64_t floats = 0;
+  const auto floats_of = [&](graph::ValueId id) { return value_rows(id) * state_.type(id).width; };
+  for (const graph::ValueId id : graph_.exports) floats += floats_of(id);
+  if (graph_.logits != graph::kNoValue) floats += floats_of(graph_.logits);
+  float* results = workspace_.results(floats);
+  std::span<const float> logits;
+  device_.run([&] {
+    const Queue& queue = device_.queue();
+    if (work_.empty()) record();
+    copy_to_device(queue, "step/data", device_data_, host_data_, data_bytes);
+    for (size_t i = 0; i < imports.size(); ++i) import_rows(graph_.imports[i], imports[i]);
+    work_.replay(queue);
+    for (size_t i = 0; i < graph_.exports.size(); ++i) {
+      exports_[i] = fetch_rows(graph_.exports[i], results);
+      results += exports_[i].size();
+    }
+    if (graph_.logits != graph::kNoValue) logits = fetch_rows(graph_.logits, results);
+    device_.wait("step/wait");
+  });
+  return logits;
+}
+
+void CudaExecutable::import_rows(graph::ValueId id, std::span<const float> rows) {
+  const int64_t width = state_.type(id).width;
+  check(static_cast<int64_t>(rows.size()) == value_rows(id) * width, "an import of other rows than the step has");
+  if (rows.empty()) return;
+  copy_rows_to_device(device_.queue(), "step/import", state_.bytes(id), row_stride(ActivationFormat::f32, width),
+                      rows.data(), value_rows(id), width);
+}
+
+std::span<const float> CudaExecutable::fetch_rows(graph::ValueId id, float* out) {
+  const int64_t rows = value_rows(id);
+  const int64_t width = state_.type(id).width;
+  if (rows > 0) {
+    copy_rows_to_host(device_.queue(), "step/result", out, state_.bytes(id), row_stride(ActivationFormat::f32, width),
+                      rows, width);
+  }
+  return {out, static_cast<size_t>(rows * width)};
+}
+
+std::span<const float> CudaExecutable::exported(size_t index) const {
+  return exports_[index];
+}
+
+}  // namespace minfer::cuda

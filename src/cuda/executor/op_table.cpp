@@ -1,0 +1,118 @@
+// The op table of a card, and the sizes that follow from it. See op_table.hpp.
+#include "cuda/executor/op_table.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/checked.hpp"
+#include "base/error.hpp"
+#include "cuda/executor/ops.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+std::optional<std::string> always(const graph::Graph&, const graph::Node&) {
+  return std::nullopt;
+}
+
+constexpr OpRow kRows[] = {
+    {graph::Op::embed, always, run_embed},
+    {graph::Op::rms_norm, always, run_rms_norm},
+    {graph::Op::quantize, always, run_quantize},
+    {graph::Op::linear, linear_unsupported, run_linear},
+    {graph::Op::glu, always, run_glu},
+    {graph::Op::linear_glu, always, run_linear_glu},
+    {graph::Op::add, always, run_add},
+    {graph::Op::rope_angles, always, run_rope_angles},
+    {graph::Op::rope, always, run_rope},
+    {graph::Op::kv_append, always, run_kv_append},
+    {graph::Op::rope_append, always, run_rope_append},
+    {graph::Op::attention, attention_node_unsupported, run_attention},
+    {graph::Op::gather_rows, always, run_gather_rows},
+};
+
+// The type of weight whose product reads `format`: scratch depends on no more.
+tensor::DType representative(graph::Format format) {
+  switch (format) {
+    case graph::Format::q8:
+      return tensor::DType::q8_0;
+    case graph::Format::bf16:
+      return tensor::DType::bf16;
+    default:
+      return tensor::DType::f32;
+  }
+}
+
+}  // namespace
+
+const OpRow* find_op(graph::Op op) {
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const OpRow& r) { return r.op == op; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
+int64_t sequence_capacity(int64_t tokens) {
+  return std::min(tokens, graph::kMaxOutputs);
+}
+
+ActivationFormat format_of(graph::Format format) {
+  switch (format) {
+    case graph::Format::f32:
+      return ActivationFormat::f32;
+    case graph::Format::bf16:
+      return ActivationFormat::bf16;
+    case graph::Format::q8:
+      return ActivationFormat::q8;
+    case graph::Format::i32:
+    case graph::Format::kv:
+      break;
+  }
+  fail(ErrorCode::internal, "internal error: {} is no format of activations", graph::format_name(format));
+}
+
+const int32_t* StepState::input(graph::ValueId id) const {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (graph->inputs[i] == id) return inputs[i];
+  }
+  fail(ErrorCode::internal, "internal error: a node reads integers that are no input of the graph");
+}
+
+Rows StepState::rows(graph::ValueId id) const {
+  return {format_of(type(id).format), bytes(id), row_count(id), type(id).width};
+}
+
+int64_t cuda_value_bytes(const graph::ValueType& type, int64_t rows) {
+  constexpr std::string_view kWhat = "bytes of an activation";
+  // Inputs are part of the step's data; the effect of an append is nothing.
+  if (type.format == graph::Format::i32 || type.format == graph::Format::kv) return 0;
+  return checked_multiply(rows, row_stride(format_of(type.format), type.width), kWhat);
+}
+
+ScratchBytes node_scratch(const Capabilities& capabilities, const graph::Graph& graph, const graph::KvSpec& kv) {
+  ScratchBytes bytes;
+  const auto type = [&](graph::ValueId id) { return graph.values[static_cast<size_t>(id)].type; };
+  for (const graph::Node& node : graph.nodes) {
+    const graph::ValueType in = node.inputs.empty() ? graph::ValueType{} : type(node.inputs[0]);
+    const int64_t rows = graph::row_count(in.rows, graph.shape);
+    if (node.op == graph::Op::attention) {
+      const auto& attributes = std::get<graph::AttentionAttributes>(node.attributes);
+      const KvLayerView view = kv_layer_view(kv, attributes.layer);
+      for (const bool decode : {true, false}) {
+        const int64_t sequences = sequence_capacity(graph.shape.tokens);
+        bytes.attention = std::max(
+            bytes.attention, attention_scratch_bytes(capabilities, view, attributes.heads, decode ? sequences : rows,
+                                                     sequences, kv.sequence_tokens, decode));
+      }
+    } else if (node.op == graph::Op::linear) {
+      for (const graph::ValueId out : node.outputs) {
+        bytes.linear =
+            std::max(bytes.linear, linear_scratch_bytes(representative(in.format), rows, type(out).width, in.width));
+      }
+    } else if (node.op == graph::Op::linear_glu) {
+      bytes.linear = std::max(bytes.linear, linear_glu_scratch_bytes(representative(in.format), rows,
+                                                                     type(node.outputs[0]).width, in.width));
+    }
+  }
+  return bytes;
+}
+
+}  // namespace minfer::cuda

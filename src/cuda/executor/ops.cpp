@@ -1,0 +1,160 @@
+// From graph nodes to launches. See ops.hpp.
+#include "cuda/executor/ops.hpp"
+
+#include "base/error.hpp"
+#include "cuda/launch/rows.hpp"
+
+namespace minfer::cuda {
+
+void run_embed(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::EmbedAttributes>(node.attributes);
+  launch_embed(*state.queue, {state.weights->matrix(node.weights[0]), state.input(node.inputs[0]), attributes.scale,
+                              state.rows(node.outputs[0])});
+}
+
+void run_rms_norm(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::RmsNormAttributes>(node.attributes);
+  launch_rms_norm(*state.queue, {state.rows(node.inputs[0]), state.weights->vector(node.weights[0]), attributes.group,
+                                 attributes.eps, state.rows(node.outputs[0])});
+}
+
+void run_quantize(const StepState& state, const graph::Node& node) {
+  launch_convert(*state.queue, state.rows(node.inputs[0]), state.rows(node.outputs[0]));
+}
+
+void run_linear(const StepState& state, const graph::Node& node) {
+  LinearArgs args;
+  args.x = state.rows(node.inputs[0]);
+  args.residual = node.inputs.size() == 2 ? state.f32(node.inputs[1]) : nullptr;
+  args.segments = static_cast<int>(node.outputs.size());
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    args.segment[i] = {state.weights->matrix(node.weights[2 * i]), state.weights->vector(node.weights[2 * i + 1]),
+                       state.rows(node.outputs[i])};
+  }
+  launch_linear(*state.queue, args, state.linear_scratch);
+}
+
+void run_glu(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::GluAttributes>(node.attributes);
+  launch_glu(*state.queue, {state.rows(node.inputs[0]), state.rows(node.inputs[1]), attributes.activation,
+                            state.rows(node.outputs[0])});
+}
+
+void run_linear_glu(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::GluAttributes>(node.attributes);
+  launch_linear_glu(*state.queue,
+                    {state.rows(node.inputs[0]), state.weights->matrix(node.weights[0]),
+                     state.weights->matrix(node.weights[2]), state.weights->vector(node.weights[1]),
+                     state.weights->vector(node.weights[3]), attributes.activation, state.rows(node.outputs[0])},
+                    state.linear_scratch);
+}
+
+void run_add(const StepState& state, const graph::Node& node) {
+  launch_add(*state.queue, state.rows(node.inputs[0]), state.rows(node.inputs[1]), state.rows(node.outputs[0]));
+}
+
+void run_gather_rows(const StepState& state, const graph::Node& node) {
+  launch_gather_rows(*state.queue, state.rows(node.inputs[0]), state.input(node.inputs[1]),
+                     state.rows(node.outputs[0]));
+}
+
+std::vector<float> rope_frequencies(const graph::Graph& graph) {
+  std::vector<float> all;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.op != graph::Op::rope_angles) continue;
+    const auto& own = std::get<graph::RopeAnglesAttributes>(node.attributes).inverse_frequencies;
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+int64_t frequencies_offset(const graph::Graph& graph, const graph::Node& node) {
+  int64_t offset = 0;
+  for (const graph::Node& other : graph.nodes) {
+    if (&other == &node) break;
+    if (other.op != graph::Op::rope_angles) continue;
+    const auto& attributes = std::get<graph::RopeAnglesAttributes>(other.attributes);
+    offset += static_cast<int64_t>(attributes.inverse_frequencies.size());
+  }
+  return offset;
+}
+
+void run_rope_angles(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::RopeAnglesAttributes>(node.attributes);
+  launch_rope_angles(*state.queue,
+                     {state.input(node.inputs[0]), state.frequencies + frequencies_offset(*state.graph, node),
+                      attributes.magnitude, state.rows(node.outputs[0])});
+}
+
+void run_rope(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::RopeAttributes>(node.attributes);
+  launch_rope(*state.queue, {state.rows(node.inputs[0]), state.rows(node.inputs[1]), attributes.heads,
+                             attributes.head_size, attributes.style, state.rows(node.outputs[0])});
+}
+
+namespace {
+
+const StepView& step_of(const StepState& state, int32_t layer) {
+  return state.steps[state.kv->group_of(layer)];
+}
+
+}  // namespace
+
+void run_kv_append(const StepState& state, const graph::Node& node) {
+  const int32_t layer = std::get<graph::KvAppendAttributes>(node.attributes).layer;
+  launch_kv_append(*state.queue, state.rows(node.inputs[0]), state.rows(node.inputs[1]), state.kv->layer(layer),
+                   step_of(state, layer));
+}
+
+void run_rope_append(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::RopeAppendAttributes>(node.attributes);
+  RopeAppendArgs args;
+  args.q = state.rows(node.inputs[0]);
+  args.k = state.rows(node.inputs[1]);
+  args.v = state.rows(node.inputs[2]);
+  args.angles = state.rows(node.inputs[3]);
+  args.q_norm = state.weights->vector(node.weights[0]);
+  args.k_norm = state.weights->vector(node.weights[1]);
+  args.eps = attributes.norm_eps;
+  args.heads = attributes.heads;
+  args.style = attributes.style;
+  args.kv = state.kv->layer(attributes.layer);
+  args.step = step_of(state, attributes.layer);
+  args.q_out = state.rows(node.outputs[0]);
+  launch_rope_append(*state.queue, args);
+}
+
+void run_attention(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::AttentionAttributes>(node.attributes);
+  AttentionArgs args;
+  args.q = state.rows(node.inputs[0]);
+  args.out = state.rows(node.outputs[0]);
+  args.heads = attributes.heads;
+  args.scale = attributes.scale;
+  args.window = attributes.window;
+  args.softcap = attributes.softcap;
+  args.kv = state.kv->layer(attributes.layer);
+  args.step = step_of(state, attributes.layer);
+  args.scratch = state.attention_scratch;
+  launch_attention(*state.queue, args);
+}
+
+std::optional<std::string> linear_unsupported(const graph::Graph&, const graph::Node& node) {
+  if (node.outputs.size() > static_cast<size_t>(kMaxSegments)) return "too many matrices in one product";
+  return std::nullopt;
+}
+
+// A q8 row has blocks of 32 within a head.
+std::optional<std::string> attention_node_unsupported(const graph::Graph& graph, const graph::Node& node) {
+  const auto& attributes = std::get<graph::AttentionAttributes>(node.attributes);
+  const graph::Format format = graph.values[static_cast<size_t>(node.outputs[0])].type.format;
+  if (format == graph::Format::q8 && attributes.value_size % kQ8Block != 0) return "heads that are no whole q8 blocks";
+  KvLayerView view;
+  view.kv_heads = attributes.kv_heads;
+  view.key_size = attributes.head_size;
+  view.value_size = attributes.value_size;
+  if (const char* reason = attention_unsupported(view, attributes.heads)) return reason;
+  return std::nullopt;
+}
+
+}  // namespace minfer::cuda

@@ -1,0 +1,147 @@
+// Layout choice and loading of weights. See weights.hpp.
+#include "cuda/executor/weights.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "tensor/dtype.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+constexpr int64_t kSlotBytes = int64_t{32} << 20;
+constexpr size_t kSlots = 3;
+// How many weights ahead of the one being copied the system is asked to read.
+constexpr size_t kPrefetchWeights = 4;
+
+int64_t held_bytes(const graph::WeightSource& source) {
+  return choose_weight_layout(source.shape, source.dtype, source.role).bytes;
+}
+
+// Slices of the file on their way to the card.
+class UploadRing {
+ public:
+  explicit UploadRing(Device& device)
+      : device_(device),
+        staging_(kSlotBytes * static_cast<int64_t>(kSlots), "weight staging"),
+        pinned_(kSlotBytes * static_cast<int64_t>(kSlots), "weight staging") {
+    for (cudaEvent_t& event : free_) {
+      check_status(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "weights/event");
+    }
+  }
+  ~UploadRing() {
+    for (cudaEvent_t event : free_) cudaEventDestroy(event);
+  }
+  UploadRing(const UploadRing&) = delete;
+  UploadRing& operator=(const UploadRing&) = delete;
+
+  void upload_vector(const graph::WeightSource& source, std::byte* target) {
+    const auto& info = tensor::dtype_info(source.dtype);
+    const int64_t bytes = source.shape.cols * static_cast<int64_t>(sizeof(float));
+    check(bytes <= kSlotBytes, "a vector weight larger than a slot");
+    std::byte* pinned = next();
+    info.dequantize(source.data.data(), source.shape.cols / info.block_elements, reinterpret_cast<float*>(pinned));
+    copy_to_device(device_.queue(), "weights/vector", target, pinned, bytes);
+    taken();
+  }
+
+  void upload_matrix(const graph::WeightSource& source, const PanelMatrix& matrix) {
+    const int64_t row = tensor::row_bytes(source.dtype, matrix.cols);
+    const int64_t slice_rows = kSlotBytes / row / kPanelRows * kPanelRows;
+    check(slice_rows > 0, "a matrix row larger than a slot");
+    for (int64_t first = 0; first < matrix.rows; first += slice_rows) {
+      const int64_t rows = std::min(slice_rows, matrix.rows - first);
+      std::byte* pinned = next();
+      std::memcpy(pinned, source.data.data() + first * row, static_cast<size_t>(rows * row));
+      std::byte* staged = staging_.data() + (pinned - pinned_.data());
+      copy_to_device(device_.queue(), "weights/copy", staged, pinned, rows * row);
+      launch_pack(device_.queue(), matrix, staged, first, rows);
+      taken();
+    }
+  }
+
+ private:
+  // The next slot, once what was in it is on the card.
+  std::byte* next() {
+    if (used_ >= kSlots) check_status(cudaEventSynchronize(free_[slot_]), "weights/slot");
+    return pinned_.data() + static_cast<int64_t>(slot_) * kSlotBytes;
+  }
+  void taken() {
+    check_status(cudaEventRecord(free_[slot_], device_.queue().stream), "weights/slot");
+    slot_ = (slot_ + 1) % kSlots;
+    ++used_;
+  }
+
+  Device& device_;
+  DeviceBuffer staging_;
+  PinnedBuffer pinned_;
+  std::array<cudaEvent_t, kSlots> free_{};
+  size_t slot_ = 0;
+  size_t used_ = 0;
+};
+
+}  // namespace
+
+graph::WeightLayout choose_weight_layout(const graph::WeightShape& shape, tensor::DType dtype, graph::WeightRole role) {
+  if (role == graph::WeightRole::vector) {
+    if (tensor::dtype_info(dtype).dequantize == nullptr) {
+      fail(ErrorCode::unsupported, "tensor {} has type {}, which minfer can't decode", shape.name,
+           tensor::dtype_info(dtype).name);
+    }
+    const int64_t bytes = shape.cols * static_cast<int64_t>(sizeof(float));
+    return {"f32", (bytes + kPanelAlignment - 1) / kPanelAlignment * kPanelAlignment, true};
+  }
+  if (!has_panels(dtype)) {
+    fail(ErrorCode::unsupported, "tensor {} has type {}, for which the CUDA device has no kernels", shape.name,
+         tensor::dtype_info(dtype).name);
+  }
+  return {"panel8", panel_matrix_bytes(dtype, shape.rows, shape.cols), true};
+}
+
+CudaWeights::CudaWeights(Device& device, std::span<const graph::WeightSource> sources,
+                         const graph::ProgressFn& progress) {
+  int64_t total = 0;
+  for (const graph::WeightSource& source : sources) {
+    if (source.role != graph::WeightRole::elsewhere) total += held_bytes(source);
+  }
+  buffer_ = DeviceBuffer(total, "the weights");
+  device.run([&] {
+    UploadRing ring(device);
+    std::byte* at = buffer_.data();
+    const auto prefetch = [&](size_t i) {
+      if (i >= sources.size() || sources[i].role == graph::WeightRole::elsewhere) return;
+      if (sources[i].prefetch) sources[i].prefetch();
+    };
+    for (size_t i = 0; i < kPrefetchWeights; ++i) prefetch(i);
+    for (size_t i = 0; i < sources.size(); ++i) {
+      prefetch(i + kPrefetchWeights);
+      const graph::WeightSource& source = sources[i];
+      if (source.role == graph::WeightRole::elsewhere) {
+        matrices_.emplace_back();
+        held_.emplace_back();
+        continue;
+      }
+      const bool is_vector = source.role == graph::WeightRole::vector;
+      const tensor::DType dtype = is_vector ? tensor::DType::f32 : source.dtype;
+      matrices_.push_back({dtype, at, source.shape.rows, source.shape.cols});
+      if (is_vector) {
+        ring.upload_vector(source, at);
+      } else {
+        ring.upload_matrix(source, matrices_.back());
+      }
+      if (source.release) source.release();
+      held_.push_back({source.shape, source.dtype, held_bytes(source)});
+      at += held_.back().bytes;
+      if (progress) progress(at - buffer_.data(), total);
+    }
+    device.wait("weights/done");
+  });
+}
+
+const float* CudaWeights::vector(graph::WeightId id) const {
+  return id == graph::kNoWeight ? nullptr : reinterpret_cast<const float*>(matrix(id).data);
+}
+
+}  // namespace minfer::cuda
