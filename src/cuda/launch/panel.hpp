@@ -18,7 +18,7 @@
 //                  flipped
 //   IQ4_NL         nibbles (indices into the type's table), d f16
 //   MXFP4          nibbles (indices), e8m0 scale (1 B)
-//   others         see panel_types
+//   others         see panel_types.hpp, which has all of this as numbers
 //
 // High bits: bit i of byte j of the 4 bytes is the 5th bit of element 4 i + j: word >> i & 0x01010101 belongs to
 // elements 4 i .. 4 i + 3. High pairs: bits 2 i, 2 i + 1 of byte j of the two words: word w, word >> 2 i & 0x03030303,

@@ -1,0 +1,95 @@
+// Rows element by element: convert, glu, add, and the copies of gather_rows. Memory-bound: one quad a thread, 16 bytes
+// a load. See launch/rows.hpp.
+#include "cuda/kernels/common/activation_math.cuh"
+#include "cuda/kernels/common/map_rows.cuh"
+#include "cuda/launch/rows.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+// f32 rows that an op reads.
+struct Source {
+  const std::byte* data;
+  int64_t stride;
+  int64_t width;
+
+  __device__ __forceinline__ float4 quad(int64_t row, int64_t column) const {
+    return load_quad(reinterpret_cast<const float*>(data + row * stride), column, width);
+  }
+};
+
+Source source(const Rows& x) {
+  require(x.format == ActivationFormat::f32, "a kernel on rows reads f32");
+  return {x.data, row_stride(x.format, x.width), x.width};
+}
+
+struct CopyOp {
+  Source x;
+  __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const { return x.quad(row, column); }
+};
+
+template <graph::Activation kActivation>
+struct GluOp {
+  Source gate, up;
+  __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
+    return gated<kActivation>(gate.quad(row, column), up.quad(row, column));
+  }
+};
+
+struct AddOp {
+  Source a, b;
+  __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
+    const float4 x = a.quad(row, column);
+    const float4 y = b.quad(row, column);
+    return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
+  }
+};
+
+struct GatherOp {
+  Source x;
+  const int32_t* rows;
+  int64_t count;
+  __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
+    const int32_t from = rows[row];
+    if (from < 0 || from >= count) return make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    return x.quad(from, column);
+  }
+};
+
+void require_same_shape(const Rows& x, const Rows& out) {
+  require(x.rows == out.rows && x.width == out.width, "rows of one shape");
+}
+
+}  // namespace
+
+void launch_convert(const Queue& queue, const Rows& x, const Rows& out) {
+  require_same_shape(x, out);
+  launch_map_rows(queue, "rows/convert", CopyOp{source(x)}, out);
+}
+
+void launch_glu(const Queue& queue, const GluArgs& args) {
+  require_same_shape(args.gate, args.out);
+  require_same_shape(args.up, args.out);
+  const Source gate = source(args.gate);
+  const Source up = source(args.up);
+  switch (args.activation) {
+    case graph::Activation::silu:
+      return launch_map_rows(queue, "rows/glu", GluOp<graph::Activation::silu>{gate, up}, args.out);
+    case graph::Activation::gelu_tanh:
+      return launch_map_rows(queue, "rows/glu", GluOp<graph::Activation::gelu_tanh>{gate, up}, args.out);
+  }
+}
+
+void launch_add(const Queue& queue, const Rows& a, const Rows& b, const Rows& out) {
+  require_same_shape(a, out);
+  require_same_shape(b, out);
+  require(out.format == ActivationFormat::f32, "add gives f32");
+  launch_map_rows(queue, "rows/add", AddOp{source(a), source(b)}, out);
+}
+
+void launch_gather_rows(const Queue& queue, const Rows& x, const int32_t* rows, const Rows& out) {
+  require(x.width == out.width && out.format == ActivationFormat::f32, "gathered rows are f32 of one width");
+  launch_map_rows(queue, "rows/gather", GatherOp{source(x), rows, x.rows}, out);
+}
+
+}  // namespace minfer::cuda
