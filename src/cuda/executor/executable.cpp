@@ -48,7 +48,9 @@ StepLayout::StepLayout(const graph::StepShape& shape, const graph::KvSpec& kv) {
 }
 
 CudaWorkspace::CudaWorkspace(Device& device, int64_t activation_bytes, int64_t scratch_bytes)
-    : arena_(activation_bytes, "activations"), scratch_(scratch_bytes, "scratch") {
+    : arena_(activation_bytes, "activations"),
+      scratch_(scratch_bytes, "scratch"),
+      gemm_(scratch_.data() + scratch_.bytes() - kGemmWorkspaceBytes) {
   device.run([&] {
     clear(device.queue(), "workspace/clear", arena_.data(), arena_.bytes());
     clear(device.queue(), "workspace/clear", scratch_.data(), scratch_.bytes());
@@ -69,11 +71,12 @@ float* CudaWorkspace::results(int64_t floats) {
 
 int64_t graph_scratch_bytes(const Capabilities& capabilities, const graph::Graph& graph, const graph::KvSpec& kv) {
   const ScratchBytes nodes = node_scratch(capabilities, graph, kv);
-  return whole_units(StepLayout(graph.shape, kv).bytes) + whole_units(nodes.attention) + whole_units(nodes.linear);
+  return whole_units(StepLayout(graph.shape, kv).bytes) + whole_units(nodes.attention) + whole_units(nodes.linear) +
+         kGemmWorkspaceBytes;
 }
 
 CudaExecutable::CudaExecutable(Device& device, graph::Graph graph, graph::MemoryPlan plan, const CudaWeights& weights,
-                               const CudaKvStore& kv, CudaWorkspace& workspace, GemmContext& gemm)
+                               const CudaKvStore& kv, CudaWorkspace& workspace)
     : device_(device),
       graph_(std::move(graph)),
       plan_(std::move(plan)),
@@ -84,11 +87,11 @@ CudaExecutable::CudaExecutable(Device& device, graph::Graph graph, graph::Memory
   check(plan_.arena_bytes <= workspace.arena().bytes(), "a graph larger than its workspace");
   check(graph_scratch_bytes(device.capabilities(), graph_, kv.spec()) <= workspace.scratch().bytes(),
         "a graph that needs more scratch than its workspace has");
-  place(weights, workspace, gemm);
+  place(weights);
   exports_.resize(graph_.exports.size());
 }
 
-void CudaExecutable::place(const CudaWeights& weights, CudaWorkspace& workspace, GemmContext& gemm) {
+void CudaExecutable::place(const CudaWeights& weights) {
   const std::vector<float> frequencies = rope_frequencies(graph_);
   const auto frequency_bytes = static_cast<int64_t>(frequencies.size() * sizeof(float));
   frequencies_ = DeviceBuffer(frequency_bytes, "rotation frequencies");
@@ -103,7 +106,7 @@ void CudaExecutable::place(const CudaWeights& weights, CudaWorkspace& workspace,
   state_.graph = &graph_;
   state_.weights = &weights;
   state_.kv = &kv_;
-  state_.arena = workspace.arena().data();
+  state_.arena = workspace_.arena().data();
   state_.offsets = plan_.offsets.data();
   state_.frequencies = at<const float>(frequencies_.data(), 0);
   state_.inputs = {at<const int32_t>(device_data_, layout_.token_ids),
@@ -124,7 +127,7 @@ void CudaExecutable::place(const CudaWeights& weights, CudaWorkspace& workspace,
   }
   const ScratchBytes nodes = node_scratch(device_.capabilities(), graph_, kv_.spec());
   state_.attention_scratch = device_data_ + whole_units(layout_.bytes);
-  state_.linear_scratch = {state_.attention_scratch + whole_units(nodes.attention), nodes.linear, &gemm};
+  state_.linear_scratch = {state_.attention_scratch + whole_units(nodes.attention), nodes.linear, &workspace_.gemm()};
 }
 
 void CudaExecutable::record() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/executor/op_table.hpp"
+#include "cuda/launch/gemm.hpp"
 #include "cuda/runtime/device.hpp"
 #include "graph/backend.hpp"
 
@@ -32,28 +33,30 @@ class CudaWorkspace final : public graph::Workspace {
   // Pinned memory of at least so much: for a step's data, and for its results.
   std::byte* step_data(int64_t bytes);
   float* results(int64_t floats);
+  GemmContext& gemm() { return gemm_; }
 
  private:
   DeviceBuffer arena_;
   DeviceBuffer scratch_;
+  GemmContext gemm_;  // works in the end of the scratch
   PinnedBuffer step_data_;
   PinnedBuffer results_;
 };
 
-// What a graph needs beside its values: the step's data, then the families' scratch.
+// What a graph needs beside its values: the step's data, the families' scratch, cuBLASLt's workspace.
 int64_t graph_scratch_bytes(const Capabilities& capabilities, const graph::Graph& graph, const graph::KvSpec& kv);
 
 class CudaExecutable final : public graph::Executable {
  public:
   // Errors: internal for a workspace that is too small; device.
   CudaExecutable(Device& device, graph::Graph graph, graph::MemoryPlan plan, const CudaWeights& weights,
-                 const CudaKvStore& kv, CudaWorkspace& workspace, GemmContext& gemm);
+                 const CudaKvStore& kv, CudaWorkspace& workspace);
 
   std::span<const float> run(const graph::StepData& step, std::span<const std::span<const float>> imports) override;
   std::span<const float> exported(size_t index) const override;
 
  private:
-  void place(const CudaWeights& weights, CudaWorkspace& workspace, GemmContext& gemm);
+  void place(const CudaWeights& weights);
   void record();
   // Writes the step's data to pinned memory; returns its bytes. Errors: internal for a step that does not fit the shape
   // or names a row, position or page that there is not.
