@@ -1,6 +1,8 @@
 # Linear products on panels: packing, decode (1 to 8 rows).
-list(APPEND MINFER_CUDA_SOURCES launch/panel.cpp kernels/linear/pack.cu launch/linear_decode.cpp launch/linear.cpp
-     kernels/linear/decode_q4_k.cu kernels/linear/decode_q8_0.cu kernels/linear/decode_bf16.cu)
+list(APPEND MINFER_CUDA_SOURCES launch/panel.cpp launch/linear_decode.cpp launch/linear.cpp kernels/linear/pack.cu)
+foreach(unit IN ITEMS q4_k q5_k q8_0 q5_1 q4_0 q2_k iq4 mxfp4 bf16 f16 f32)
+  list(APPEND MINFER_CUDA_SOURCES kernels/linear/decode_${unit}.cu)
+endforeach()
 list(APPEND MINFER_CUDA_TESTS launch/linear_test.cpp launch/panel_test.cpp kernels/linear/pack_test.cu)
 list(APPEND MINFER_CUDA_DEVICE_TESTS kernels/linear/pack_device_test.cu launch/linear_device_test.cpp)
 # This one is in a program of C++ sources else.

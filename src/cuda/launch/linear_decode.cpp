@@ -18,9 +18,12 @@ struct DecodeUnit {
   void (*launch)(const Queue&, const DecodeLaunch&);
 };
 constexpr DecodeUnit kDecodeUnits[] = {
-    {DType::q4_k, DType::q6_k, launch_decode_q4_k},
-    {DType::q8_0, DType::q8_0, launch_decode_q8_0},
-    {DType::bf16, DType::bf16, launch_decode_bf16},
+    {DType::q4_k, DType::q6_k, launch_decode_q4_k},    {DType::q5_k, DType::q6_k, launch_decode_q5_k},
+    {DType::q8_0, DType::q5_0, launch_decode_q8_0},    {DType::q5_1, DType::q8_0, launch_decode_q5_1},
+    {DType::q4_0, DType::q4_1, launch_decode_q4_0},    {DType::q2_k, DType::q3_k, launch_decode_q2_k},
+    {DType::iq4_nl, DType::iq4_xs, launch_decode_iq4}, {DType::mxfp4, DType::mxfp4, launch_decode_mxfp4},
+    {DType::bf16, DType::bf16, launch_decode_bf16},    {DType::f16, DType::f16, launch_decode_f16},
+    {DType::f32, DType::f32, launch_decode_f32},
 };
 
 bool serves(const DecodeUnit& unit, DType dtype) {
@@ -125,6 +128,8 @@ DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const Rows& x, 
     if (x.width % panel_type(dtype).source_elements != 0) continue;
     p.panel_bytes[t] = static_cast<int>(panel_bytes(dtype, x.width));
     p.tile_chunks[t] = launch.plan.tile_chunks[t];
+    p.tile_panels[t] = p.tile_chunks[t] / p.chunks;
+    p.tile_rest[t] = p.tile_chunks[t] % p.chunks;
   }
   p.stages = launch.plan.stages;
   p.stage_bytes = launch.plan.stage_bytes;

@@ -113,7 +113,8 @@ __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& 
   const int before = static_cast<int>(static_cast<int64_t>(span.first) * p.chunks % kDecodeWarps);
   int chunk = (warp + kDecodeWarps - before) % kDecodeWarps;  // of the span
   int column = chunk;                                         // chunk of its panel
-  int panel = 0, tile_begin = 0;                              // tile_begin: byte of the span
+  int panel = 0;
+  int tile_begin = 0, tile_column = 0;  // byte of the span, and chunk of its panel, where the tile begins
   float sums[kTokens] = {};
   for (int end = 0; end < all;) {
     end = min(end + tile_chunks, all);
@@ -134,8 +135,12 @@ __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& 
     __syncwarp();
     if (lane == 0) release_tile(barriers.empty[cursor.stage]);
     cursor.advance(p.stages);
-    const int panels_done = end / p.chunks;
-    tile_begin = panels_done * panel_bytes + (end - panels_done * p.chunks) * kChunk;
+    tile_begin += p.tile_panels[span.type] * panel_bytes + p.tile_rest[span.type] * kChunk;
+    tile_column += p.tile_rest[span.type];
+    if (tile_column >= p.chunks) {
+      tile_column -= p.chunks;
+      tile_begin += panel_bytes - p.chunks * kChunk;
+    }
   }
   for (; panel < span.count; ++panel) store_sums(sums, partial, span.slot + panel, warp);
 }

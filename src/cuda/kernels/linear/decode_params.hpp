@@ -31,6 +31,8 @@ struct DecodeParams {
   int last_chunk;  // blocks, or pieces, of the last chunk
   int panel_bytes[2];
   int tile_chunks[2];
+  int tile_panels[2];  // tile_chunks / chunks
+  int tile_rest[2];    // tile_chunks % chunks
   int stages;
   int stage_bytes;
   int act_bytes;  // a token
@@ -51,7 +53,15 @@ struct DecodeLaunch {
 };
 
 void launch_decode_q4_k(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_q5_k(const Queue& queue, const DecodeLaunch& launch);
 void launch_decode_q8_0(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_q5_1(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_q4_0(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_q2_k(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_iq4(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_mxfp4(const Queue& queue, const DecodeLaunch& launch);
 void launch_decode_bf16(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_f16(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_f32(const Queue& queue, const DecodeLaunch& launch);
 
 }  // namespace minfer::cuda
