@@ -21,10 +21,14 @@ using tensor::DType;
 struct IndexTable {
   uint32_t words[4];
 };
-constexpr IndexTable index_table(DType dtype) {
-  if (dtype == DType::mxfp4) return {{0x03020100, 0x0C080604, 0xFDFEFF00, 0xF4F8FAFC}};
-  return {{0xBFAD9881, 0xF6EADDCF, 0x26190D01, 0x71594535}};
-}
+template <DType type>
+inline constexpr IndexTable kIndexTable = {};
+template <>
+inline constexpr IndexTable kIndexTable<DType::iq4_nl> = {{0xBFAD9881, 0xF6EADDCF, 0x26190D01, 0x71594535}};
+template <>
+inline constexpr IndexTable kIndexTable<DType::iq4_xs> = kIndexTable<DType::iq4_nl>;
+template <>
+inline constexpr IndexTable kIndexTable<DType::mxfp4> = {{0x03020100, 0x0C080604, 0xFDFEFF00, 0xF4F8FAFC}};
 
 template <DType type>
 inline constexpr bool kIndexed = type == DType::iq4_nl || type == DType::iq4_xs || type == DType::mxfp4;
@@ -69,7 +73,7 @@ __host__ __device__ inline float load_half(const std::byte* at) {
 }
 
 // Bytes 0 .. 15 of `table` by the low 4 bits of each byte of `indices`.
-__host__ __device__ inline uint32_t look_up(IndexTable table, uint32_t indices) {
+__host__ __device__ inline uint32_t look_up(const IndexTable& table, uint32_t indices) {
 #ifdef __CUDA_ARCH__
   // Selectors are nibbles: byte j of indices to nibble j; bit 3 of each chooses between the table's halves.
   const uint32_t nibbles = __byte_perm(indices | indices >> 4, 0, 0x4420);
@@ -129,7 +133,7 @@ __host__ __device__ inline void panel_quants(const std::byte* chunk, int blocks,
     for (int i = 0; i < 8; ++i) quants[i] = extend_signs<kType.bits>(quants[i]);
   }
   if constexpr (kIndexed<type>) {
-    constexpr IndexTable kTable = index_table(type);
+    constexpr IndexTable kTable = kIndexTable<type>;  // a namespace's variable has no address in device code
     for (int i = 0; i < 8; ++i) quants[i] = look_up(kTable, quants[i]);
   }
 }
