@@ -1,5 +1,7 @@
 // Packing on the card gives the bytes that the layout says, for every type and for rows that are packed in two parts.
 // Decoded on the host. Oracle: the file's types (tensor/quant).
+#include <gtest/gtest.h>
+
 #include "cuda/kernels/common/panel_block.cuh"
 #include "cuda/kernels/linear/device_test_support.hpp"
 #include "cuda/kernels/linear/test_data.hpp"

@@ -68,4 +68,43 @@ inline std::vector<float> decode_rows(DType dtype, const std::vector<std::byte>&
   return values;
 }
 
+// q8 rows of activation.hpp for [rows][width] floats.
+inline std::vector<std::byte> quantize_rows(const std::vector<float>& x, int64_t width) {
+  const int64_t rows = static_cast<int64_t>(x.size()) / width, stride = row_stride(ActivationFormat::q8, width);
+  std::vector<std::byte> q8(static_cast<size_t>(rows * stride));
+  for (int64_t r = 0; r < rows; ++r) {
+    std::byte* row = q8.data() + r * stride;
+    for (int64_t b = 0; b < q8_blocks(width); ++b) {
+      float block[32] = {};
+      for (int64_t i = 0; i < 32 && b * 32 + i < width; ++i) block[i] = x[static_cast<size_t>(r * width + b * 32 + i)];
+      float largest = 0;
+      for (const float value : block) largest = std::max(largest, std::abs(value));
+      const float d = largest / 127.0f;
+      int sum = 0;
+      for (int64_t i = 0; i < 32; ++i) {
+        const int q = largest == 0.0f ? 0 : static_cast<int>(std::nearbyint(block[i] / d));
+        row[b * 32 + i] = static_cast<std::byte>(static_cast<int8_t>(q));
+        sum += q;
+      }
+      const float scale[2] = {d, d * static_cast<float>(sum)};
+      std::memcpy(row + q8_quants_bytes(width) + b * 8, scale, sizeof(scale));
+    }
+  }
+  return q8;
+}
+
+// The floats that q8 rows stand for.
+inline std::vector<float> dequantize_rows(const std::vector<std::byte>& q8, int64_t rows, int64_t width) {
+  std::vector<float> x(static_cast<size_t>(rows * width));
+  for (int64_t r = 0; r < rows; ++r) {
+    const std::byte* row = q8.data() + r * row_stride(ActivationFormat::q8, width);
+    for (int64_t i = 0; i < width; ++i) {
+      float d = 0;
+      std::memcpy(&d, row + q8_quants_bytes(width) + i / 32 * 8, sizeof(d));
+      x[static_cast<size_t>(r * width + i)] = d * static_cast<float>(static_cast<int8_t>(row[i]));
+    }
+  }
+  return x;
+}
+
 }  // namespace minfer::cuda::testing

@@ -1,0 +1,309 @@
+// The decode kernel: y = x W^T for up to 8 rows, weights streamed once. How work is cut: launch/linear_decode.hpp.
+//
+// Shared memory: the ring | the tokens' activations | partial sums [slot][warp][token][8 rows]. Barriers among all
+// consumers are met once after the activations, and twice a group of slots; between them each warp runs at its own
+// pace. Oracle: linear_device_test's scalar reference.
+#pragma once
+
+#include "cuda/kernels/common/chain.cuh"
+#include "cuda/kernels/common/q8.cuh"
+#include "cuda/kernels/common/tile_ring.cuh"
+#include "cuda/kernels/linear/block_dot.cuh"
+#include "cuda/kernels/linear/decode_params.hpp"
+#include "cuda/kernels/linear/plain_dot.cuh"
+
+namespace minfer::cuda {
+
+inline constexpr int kDecodeThreads = (kDecodeWarps + 1) * 32;
+inline constexpr int kConsumers = kDecodeWarps * 32;
+inline constexpr int kUnitPanels = 4;  // of gate, and of up, in a glu's unit
+
+// Panels of one matrix in a row, of one block's run.
+struct Span {
+  const std::byte* panels;
+  int first;  // in its matrix
+  int count;
+  int slot;  // of the first
+  int type;
+};
+
+// Calls f(Span) for the spans of a group of slots, in the order in which they are streamed; units [begin, end).
+template <bool kGlu, class F>
+__device__ __forceinline__ void for_each_span(const DecodeParams& p, int begin, int end, F&& f) {
+  if constexpr (kGlu) {
+    const int first = begin * kUnitPanels, last = min(end * kUnitPanels, p.segment[0].panels);
+    for (int s = 0; s < 2; ++s) {
+      const DecodeSegment& segment = p.segment[s];
+      f(Span{segment.weights + static_cast<int64_t>(first) * p.panel_bytes[segment.type], first, last - first,
+             s * (p.slots / 2), segment.type});
+    }
+  } else {
+    for (int s = 0; s < p.segments; ++s) {
+      const DecodeSegment& segment = p.segment[s];
+      const int first = max(begin, segment.first_panel), last = min(end, segment.first_panel + segment.panels);
+      if (first >= last) continue;
+      const int in_matrix = first - segment.first_panel;
+      f(Span{segment.weights + static_cast<int64_t>(in_matrix) * p.panel_bytes[segment.type], in_matrix, last - first,
+             first - begin, segment.type});
+    }
+  }
+}
+
+// The ring's place, for either side.
+struct RingCursor {
+  int stage = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ void advance(int stages) {
+    if (++stage == stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+__device__ __forceinline__ void consumer_barrier() {
+  asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
+}
+
+// The filling warp: all tiles of the span.
+template <DType type>
+__device__ __forceinline__ void stream_span(const DecodeParams& p, const Span& span, std::byte* ring,
+                                            RingBarriers& barriers, RingCursor& cursor) {
+  constexpr int kChunk =
+      panel_type(type).plain() ? 64 * panel_type(type).quant_bytes() : panel_type(type).chunk_bytes(8);
+  const int panel_bytes = p.panel_bytes[span.type], tile_chunks = p.tile_chunks[span.type];
+  const int all = span.count * p.chunks;
+  const std::byte* from = span.panels;
+  for (int chunk = 0; chunk < all;) {
+    chunk = min(chunk + tile_chunks, all);
+    const int panel = chunk / p.chunks;
+    const std::byte* to = span.panels + static_cast<int64_t>(panel) * panel_bytes + (chunk - panel * p.chunks) * kChunk;
+    wait_barrier(barriers.empty[cursor.stage], cursor.parity ^ 1);
+    fill_tile(ring + cursor.stage * p.stage_bytes, from, static_cast<int>(to - from), barriers.full[cursor.stage]);
+    from = to;
+    cursor.advance(p.stages);
+  }
+}
+
+// A warp's sums of one panel, over its lanes' blocks, to shared memory.
+template <int kTokens>
+__device__ __forceinline__ void store_sums(float (&sums)[kTokens], float* partial, int slot, int warp) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#pragma unroll
+  for (int n = 0; n < kTokens; ++n) {
+    sums[n] += __shfl_xor_sync(~0U, sums[n], 8);
+    sums[n] += __shfl_xor_sync(~0U, sums[n], 16);
+    if (lane < 8) partial[((slot * kDecodeWarps + warp) * kTokens + n) * 8 + lane] = sums[n];
+    sums[n] = 0;
+  }
+}
+
+// A consumer warp: its chunks of the span.
+template <DType type, int kTokens>
+__device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& span, const std::byte* ring,
+                                             RingBarriers& barriers, RingCursor& cursor, const std::byte* act,
+                                             float* partial) {
+  constexpr PanelType kType = panel_type(type);
+  constexpr int kChunk = kType.plain() ? 64 * kType.quant_bytes() : kType.chunk_bytes(8);
+  constexpr int kWhole = kType.plain() ? 2 * kType.bits : 8;  // pieces or blocks of a whole chunk
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  const int panel_bytes = p.panel_bytes[span.type], tile_chunks = p.tile_chunks[span.type];
+  const int all = span.count * p.chunks;
+  const int before = static_cast<int>(static_cast<int64_t>(span.first) * p.chunks % kDecodeWarps);
+  int chunk = (warp + kDecodeWarps - before) % kDecodeWarps;  // of the span
+  int column = chunk;                                         // chunk of its panel
+  int panel = 0;
+  int tile_begin = 0, tile_column = 0;  // byte of the span, and chunk of its panel, where the tile begins
+  float sums[kTokens] = {};
+  for (int end = 0; end < all;) {
+    end = min(end + tile_chunks, all);
+    wait_barrier(barriers.full[cursor.stage], cursor.parity);
+    const std::byte* tile = ring + cursor.stage * p.stage_bytes - tile_begin;
+    for (; chunk < end; chunk += kDecodeWarps, column += kDecodeWarps) {
+      for (; column >= p.chunks; column -= p.chunks) store_sums(sums, partial, span.slot + panel++, warp);
+      const int whole = column + 1 < p.chunks ? kWhole : p.last_chunk;
+      const std::byte* at = tile + panel * panel_bytes + column * kChunk;
+      if constexpr (kType.plain()) {
+        plain_chunk_dot<type>(at, whole, lane / 8, lane % 8, act + column * 1024, p.act_bytes, sums);
+      } else {
+        const int blocks = kType.source_elements == 256 ? 8 : whole;
+        chunk_dot<type>(at, blocks, lane / 8, lane % 8, act + column * 256, act + q8_quants_bytes(p.cols) + column * 64,
+                        p.act_bytes, sums);
+      }
+    }
+    __syncwarp();
+    if (lane == 0) release_tile(barriers.empty[cursor.stage]);
+    cursor.advance(p.stages);
+    tile_begin += p.tile_panels[span.type] * panel_bytes + p.tile_rest[span.type] * kChunk;
+    tile_column += p.tile_rest[span.type];
+    if (tile_column >= p.chunks) {
+      tile_column -= p.chunks;
+      tile_begin += panel_bytes - p.chunks * kChunk;
+    }
+  }
+  for (; panel < span.count; ++panel) store_sums(sums, partial, span.slot + panel, warp);
+}
+
+// The pass's activations to shared memory, zeros where there are none; then a barrier.
+__device__ __forceinline__ void load_activations(const DecodeParams& p, int tokens, int row_bytes, std::byte* act) {
+  for (int n = 0; n < tokens; ++n) {
+    const std::byte* x = p.x + n * p.x_stride;
+    for (int at = static_cast<int>(threadIdx.x) * 16; at < p.act_bytes; at += kConsumers * 16) {
+      uint4 words = {0, 0, 0, 0};
+      if (n < p.rows && at + 16 <= row_bytes) {
+        words = load_as<uint4>(x + at);
+      } else if (n < p.rows && at < row_bytes) {
+        uint32_t* parts[4] = {&words.x, &words.y, &words.z, &words.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          if (at + 4 * i < row_bytes) *parts[i] = load_as<uint32_t>(x + at + 4 * i);
+        }
+      }
+      *reinterpret_cast<uint4*>(act + n * p.act_bytes + at) = words;
+    }
+  }
+  consumer_barrier();
+}
+
+// One output's sum over the warps.
+template <int kTokens>
+__device__ __forceinline__ float reduce_slot(const float* partial, int slot, int token, int row) {
+  float sum = 0;
+#pragma unroll
+  for (int w = 0; w < kDecodeWarps; ++w) sum += partial[((slot * kDecodeWarps + w) * kTokens + token) * 8 + row];
+  return sum;
+}
+
+__device__ __forceinline__ float activate(graph::Activation activation, float x) {
+  if (activation == graph::Activation::silu) return x / (1.0F + expf(-x));
+  constexpr float kRoot = 0.7978845608028654F;  // sqrt(2 / pi)
+  return 0.5F * x * (1.0F + tanhf(kRoot * (x + 0.044715F * x * x * x)));
+}
+
+// The outputs of panels [begin, end) of all segments: a warp 4 panels of one token, an output a lane.
+template <int kTokens>
+__device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, int end, const float* partial) {
+  const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
+  const int quads = (end - begin + 3) / 4;
+  for (int item = static_cast<int>(threadIdx.x / 32); item < quads * kTokens; item += kDecodeWarps) {
+    const int token = item % kTokens, slot = item / kTokens * 4 + lane / 8;
+    if (begin + slot >= end || token >= p.rows) continue;
+    int s = 0;
+    while (begin + slot >= p.segment[s].first_panel + p.segment[s].panels) ++s;
+    const DecodeSegment& segment = p.segment[s];
+    const int out_row = (begin + slot - segment.first_panel) * 8 + row;
+    if (out_row >= segment.rows) continue;
+    float value = reduce_slot<kTokens>(partial, slot, token, row);
+    if (segment.bias != nullptr) value += segment.bias[out_row];
+    if (p.residual != nullptr) {
+      value += reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(p.residual) +
+                                              token * segment.out_stride)[out_row];
+    }
+    reinterpret_cast<float*>(segment.out + token * segment.out_stride)[out_row] = value;
+  }
+}
+
+// The outputs of units [begin, end) of a glu: a warp one unit of one token.
+template <int kTokens>
+__device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int end, const float* partial) {
+  const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
+  const DecodeSegment &gate = p.segment[0], &up = p.segment[1];
+  for (int item = static_cast<int>(threadIdx.x / 32); item < (end - begin) * kTokens; item += kDecodeWarps) {
+    const int token = item % kTokens, unit = item / kTokens, slot = unit * kUnitPanels + lane / 8;
+    if (token >= p.rows) continue;
+    const int out_row = (begin + unit) * 32 + lane;
+    float value = 0;
+    if (out_row < gate.rows) {
+      float g = reduce_slot<kTokens>(partial, slot, token, row);
+      float u = reduce_slot<kTokens>(partial, p.slots / 2 + slot, token, row);
+      if (gate.bias != nullptr) g += gate.bias[out_row];
+      if (up.bias != nullptr) u += up.bias[out_row];
+      value = activate(p.activation, g) * u;
+    }
+    std::byte* out = p.out + token * p.out_stride;
+    if (p.format == ActivationFormat::q8) {
+      store_q8_block(out, gate.rows, begin + unit, value);
+    } else if (out_row < gate.rows) {
+      if (p.format == ActivationFormat::f32) reinterpret_cast<float*>(out)[out_row] = value;
+      if (p.format == ActivationFormat::bf16)
+        reinterpret_cast<__nv_bfloat16*>(out)[out_row] = __float2bfloat16_rn(value);
+    }
+  }
+}
+
+template <DType type_a, DType type_b, int kTokens, bool kGlu>
+__global__ void __launch_bounds__(kDecodeThreads, 2) decode_kernel(const __grid_constant__ DecodeParams p) {
+  extern __shared__ __align__(128) std::byte shared[];
+  __shared__ RingBarriers barriers;
+  if (threadIdx.x == 0) init_ring(barriers, p.stages, kDecodeWarps);
+  __syncthreads();
+  allow_dependents();
+  std::byte* act = shared + p.stages * p.stage_bytes;
+  auto* partial = reinterpret_cast<float*>(act + kTokens * p.act_bytes);
+  const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+  const int share = p.units / blocks, extra = p.units % blocks;
+  const int begin = block * share + min(block, extra), end = begin + share + (block < extra ? 1 : 0);
+  const int group = kGlu ? p.slots / 2 / kUnitPanels : p.slots;  // units
+  RingCursor cursor;
+  if (threadIdx.x >= kConsumers) {
+    for (int at = begin; at < end; at += group) {
+      for_each_span<kGlu>(p, at, min(at + group, end), [&](const Span& span) {
+        if (type_a == type_b || span.type == 0) {
+          stream_span<type_a>(p, span, shared, barriers, cursor);
+        } else {
+          stream_span<type_b>(p, span, shared, barriers, cursor);
+        }
+      });
+    }
+    wait_for_dependencies();
+    return;
+  }
+  wait_for_dependencies();
+  const int row_bytes =
+      panel_type(type_a).plain() ? p.cols * 4 : static_cast<int>(row_stride(ActivationFormat::q8, p.cols));
+  load_activations(p, kTokens, row_bytes, act);
+  for (int at = begin; at < end; at += group) {
+    const int last = min(at + group, end);
+    for_each_span<kGlu>(p, at, last, [&](const Span& span) {
+      if (type_a == type_b || span.type == 0) {
+        consume_span<type_a, kTokens>(p, span, shared, barriers, cursor, act, partial);
+      } else {
+        consume_span<type_b, kTokens>(p, span, shared, barriers, cursor, act, partial);
+      }
+    });
+    consumer_barrier();
+    if constexpr (kGlu) {
+      store_glu<kTokens>(p, at, last, partial);
+    } else {
+      store_linear<kTokens>(p, at, last, partial);
+    }
+    if (last < end) consumer_barrier();
+  }
+}
+
+// For the units that instantiate: the kernel of a launch.
+template <DType type_a, DType type_b, bool kGlu>
+void launch_decode_kernel(const Queue& queue, const DecodeLaunch& launch) {
+  const LaunchShape shape{dim3(static_cast<unsigned>(launch.plan.blocks)), dim3(kDecodeThreads),
+                          launch.plan.shared_bytes};
+  const char* site = kGlu ? "linear/decode_glu" : "linear/decode";
+  switch (launch.plan.tokens) {
+    case 1:
+      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 1, kGlu>, launch.params);
+    case 2:
+      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 2, kGlu>, launch.params);
+    case 4:
+      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 4, kGlu>, launch.params);
+    default:
+      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 8, kGlu>, launch.params);
+  }
+}
+
+template <DType type_a, DType type_b>
+void launch_decode_pair(const Queue& queue, const DecodeLaunch& launch) {
+  if (launch.glu) return launch_decode_kernel<type_a, type_b, true>(queue, launch);
+  launch_decode_kernel<type_a, type_b, false>(queue, launch);
+}
+
+}  // namespace minfer::cuda

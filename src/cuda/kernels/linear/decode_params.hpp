@@ -1,0 +1,67 @@
+// What the decode kernels are given: by value, in constant memory. See launch/linear_decode.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/launch/linear_decode.hpp"
+
+namespace minfer::cuda {
+
+struct DecodeSegment {
+  const std::byte* weights;
+  const float* bias;
+  std::byte* out;      // f32; of a glu: unused
+  int64_t out_stride;  // bytes
+  int rows;
+  int first_panel;  // among all segments' panels
+  int panels;
+  int type;  // 0 or 1: which of the kernel's two
+};
+
+struct DecodeParams {
+  DecodeSegment segment[kMaxSegments];  // of a glu: gate, up
+  int segments;
+  int units;
+  const std::byte* x;  // of the pass's first row
+  int64_t x_stride;
+  int rows;  // of the pass, at most its tokens
+  int cols;
+  int chunks;      // a panel
+  int last_chunk;  // blocks, or pieces, of the last chunk
+  int panel_bytes[2];
+  int tile_chunks[2];
+  int tile_panels[2];  // tile_chunks / chunks
+  int tile_rest[2];    // tile_chunks % chunks
+  int stages;
+  int stage_bytes;
+  int act_bytes;  // a token
+  int slots;
+  const float* residual;  // at the segment's out_stride
+  // Of a glu:
+  std::byte* out;
+  int64_t out_stride;
+  ActivationFormat format;
+  graph::Activation activation;
+};
+
+// One pass, in the unit that has the kernels of the plan's types.
+struct DecodeLaunch {
+  DecodePlan plan;
+  bool glu = false;
+  DecodeParams params;
+};
+
+void launch_decode_q4_k(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_q5_k(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_q8_0(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_q5_1(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_q4_0(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_q2_k(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_iq4(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_mxfp4(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_bf16(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_f16(const Queue& queue, const DecodeLaunch& launch);
+void launch_decode_f32(const Queue& queue, const DecodeLaunch& launch);
+
+}  // namespace minfer::cuda

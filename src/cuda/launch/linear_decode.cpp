@@ -1,0 +1,248 @@
+// How decode launches are cut, and which unit has their kernels. See linear_decode.hpp.
+#include "cuda/launch/linear_decode.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "cuda/kernels/linear/decode_params.hpp"
+#include "cuda/launch/panel_types.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+using tensor::DType;
+
+// A unit of kernels serves one or two types.
+struct DecodeUnit {
+  DType a, b;
+  void (*launch)(const Queue&, const DecodeLaunch&);
+};
+constexpr DecodeUnit kDecodeUnits[] = {
+    {DType::q4_k, DType::q6_k, launch_decode_q4_k},    {DType::q5_k, DType::q6_k, launch_decode_q5_k},
+    {DType::q8_0, DType::q5_0, launch_decode_q8_0},    {DType::q5_1, DType::q8_0, launch_decode_q5_1},
+    {DType::q4_0, DType::q4_1, launch_decode_q4_0},    {DType::q2_k, DType::q3_k, launch_decode_q2_k},
+    {DType::iq4_nl, DType::iq4_xs, launch_decode_iq4}, {DType::mxfp4, DType::mxfp4, launch_decode_mxfp4},
+    {DType::bf16, DType::bf16, launch_decode_bf16},    {DType::f16, DType::f16, launch_decode_f16},
+    {DType::f32, DType::f32, launch_decode_f32},
+};
+
+bool serves(const DecodeUnit& unit, DType dtype) {
+  return unit.a == dtype || unit.b == dtype;
+}
+
+const DecodeUnit& find_unit(DType a, DType b) {
+  for (const DecodeUnit& unit : kDecodeUnits) {
+    if (serves(unit, a) && serves(unit, b)) return unit;
+  }
+  fail(ErrorCode::unsupported, "no CUDA decode kernel for weights of {} and {} in one product",
+       tensor::dtype_info(a).name, tensor::dtype_info(b).name);
+}
+
+int chunk_bytes(DType dtype) {
+  const PanelType type = panel_type(dtype);
+  return type.plain() ? 64 * type.quant_bytes() : type.chunk_bytes(8);
+}
+
+// What a multiprocessor keeps for itself, for each block.
+constexpr int64_t kReservedBytes = 1024;
+// The barriers, which are not in the dynamic part.
+constexpr int64_t kStaticBytes = 512;
+
+// Shared memory beside the ring.
+int64_t fixed_bytes(const DecodePlan& plan) {
+  return plan.tokens * plan.act_bytes + int64_t{plan.slots} * kDecodeWarps * plan.tokens * 8 * 4;
+}
+
+// The ring within `bytes`; false where there are not two stages.
+bool cut_ring(const DecodeShape& shape, int64_t bytes, int64_t tile_bytes, DecodePlan& plan) {
+  int largest = 0;
+  for (int t = 0; t < 2; ++t) {
+    const int chunk = chunk_bytes(shape.types[t]);
+    int chunks = static_cast<int>(std::min(tile_bytes, bytes / 2) / chunk);
+    if (chunks > kDecodeWarps) chunks = chunks / kDecodeWarps * kDecodeWarps;
+    if (chunks == 0) return false;
+    plan.tile_chunks[t] = chunks;
+    largest = std::max(largest, chunks * chunk);
+  }
+  plan.stage_bytes = (largest + 127) / 128 * 128;
+  plan.stages = static_cast<int>(std::min<int64_t>(bytes / plan.stage_bytes, kDecodeMaxStages));
+  return plan.stages >= 2;
+}
+
+}  // namespace
+
+DecodePlan plan_decode(const Capabilities& capabilities, const DecodeShape& shape, const DecodeTuning& tuning) {
+  const int64_t own = capabilities.shared_bytes_per_block - kStaticBytes;
+  const int64_t both = capabilities.shared_bytes_per_multiprocessor / (2 * tuning.blocks_per_multiprocessor) -
+                       kReservedBytes - kStaticBytes;
+  DecodePlan plan;
+  plan.act_bytes =
+      panel_type(shape.types[0]).plain() ? (shape.cols + 7) / 8 * 32 : row_stride(ActivationFormat::q8, shape.cols);
+  const int64_t blocks = int64_t{capabilities.multiprocessors} * tuning.blocks_per_multiprocessor;
+  plan.blocks = static_cast<int>(std::min(blocks, shape.units));
+  for (int tokens : {8, 4, 2, 1}) {
+    if (tokens > 1 && tokens / 2 >= shape.rows) continue;
+    plan.tokens = tokens;
+    plan.slots = std::min(kDecodeMaxSlots, 64 / tokens);
+    const int64_t fixed = fixed_bytes(plan);
+    int64_t ring = std::min(tuning.ring_bytes, both - fixed);
+    if (ring < tuning.ring_bytes / 2) ring = std::min(tuning.ring_bytes, own - fixed);
+    if (ring <= 0 || !cut_ring(shape, ring, tuning.tile_bytes, plan)) continue;
+    plan.shared_bytes = fixed + int64_t{plan.stages} * plan.stage_bytes;
+    return plan;
+  }
+  plan.tokens = 0;
+  return plan;
+}
+
+bool decode_pairs(DType a, DType b) {
+  return std::any_of(std::begin(kDecodeUnits), std::end(kDecodeUnits),
+                     [&](const DecodeUnit& unit) { return serves(unit, a) && serves(unit, b); });
+}
+
+namespace {
+
+// All but what a pass changes.
+DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const Rows& x, int64_t units, bool glu,
+                     const DecodeTuning& tuning) {
+  const DecodeShape shape{{unit.a, unit.b}, units, x.width, x.rows, glu};
+  DecodeLaunch launch{};
+  launch.glu = glu;
+  launch.plan = plan_decode(*queue.capabilities, shape, tuning);
+  if (launch.plan.tokens == 0) {
+    fail(ErrorCode::unsupported, "a row of {} activations doesn't fit the shared memory of {} ({} bytes a block)",
+         x.width, queue.capabilities->name, queue.capabilities->shared_bytes_per_block);
+  }
+  const PanelType type = panel_type(unit.a);
+  const int64_t piece = type.plain() ? 128 / type.bits : kPanelBlock;
+  const int64_t pieces = (x.width + piece - 1) / piece, whole = 256 / piece;
+  DecodeParams& p = launch.params;
+  p.units = static_cast<int>(units);
+  p.x_stride = row_stride(x.format, x.width);
+  p.cols = static_cast<int>(x.width);
+  p.chunks = static_cast<int>((pieces + whole - 1) / whole);
+  p.last_chunk = static_cast<int>(pieces - (p.chunks - 1) * whole);
+  for (int t = 0; t < 2; ++t) {
+    const DType dtype = t == 0 ? unit.a : unit.b;
+    // A type that no segment has may not have this width.
+    if (x.width % panel_type(dtype).source_elements != 0) continue;
+    p.panel_bytes[t] = static_cast<int>(panel_bytes(dtype, x.width));
+    p.tile_chunks[t] = launch.plan.tile_chunks[t];
+    p.tile_panels[t] = p.tile_chunks[t] / p.chunks;
+    p.tile_rest[t] = p.tile_chunks[t] % p.chunks;
+  }
+  p.stages = launch.plan.stages;
+  p.stage_bytes = launch.plan.stage_bytes;
+  p.act_bytes = static_cast<int>(launch.plan.act_bytes);
+  p.slots = launch.plan.slots;
+  return launch;
+}
+
+int64_t panels_of(const PanelMatrix& matrix) {
+  return (matrix.rows + kPanelRows - 1) / kPanelRows;
+}
+
+void check_input(const Rows& x, const PanelMatrix& weight) {
+  check(x.format == activation_format(weight.dtype, x.rows) && x.width == weight.cols && x.rows > 0 &&
+            x.rows <= kDecodeRows && weight.rows > 0,
+        "a decode product's input doesn't match its weights");
+}
+
+// One launch a pass: the segments that `unit` serves.
+void launch_unit(const Queue& queue, const LinearArgs& args, const DecodeUnit& unit, const bool (&chosen)[kMaxSegments],
+                 const DecodeTuning& tuning) {
+  int64_t panels = 0;
+  for (int s = 0; s < args.segments; ++s) panels += chosen[s] ? panels_of(args.segment[s].weight) : 0;
+  DecodeLaunch launch = prepare(queue, unit, args.x, panels, false, tuning);
+  DecodeParams& p = launch.params;
+  for (int64_t row = 0; row < args.x.rows; row += launch.plan.tokens) {
+    p.rows = static_cast<int>(std::min<int64_t>(launch.plan.tokens, args.x.rows - row));
+    p.x = args.x.data + row * p.x_stride;
+    p.segments = 0;
+    int first = 0;
+    for (int s = 0; s < args.segments; ++s) {
+      if (!chosen[s]) continue;
+      const LinearSegment& from = args.segment[s];
+      DecodeSegment& to = p.segment[p.segments++];
+      to.weights = from.weight.data;
+      to.bias = from.bias;
+      to.out_stride = row_stride(from.out.format, from.out.width);
+      to.out = from.out.data + row * to.out_stride;
+      to.rows = static_cast<int>(from.weight.rows);
+      to.first_panel = first;
+      to.panels = static_cast<int>(panels_of(from.weight));
+      to.type = from.weight.dtype == unit.a ? 0 : 1;
+      first += to.panels;
+    }
+    if (args.residual != nullptr) {
+      p.residual = args.residual + row * (p.segment[0].out_stride / static_cast<int64_t>(sizeof(float)));
+    }
+    unit.launch(queue, launch);
+  }
+}
+
+// The unit that serves segment `first` and most of those that are left.
+const DecodeUnit& choose_unit(const LinearArgs& args, const bool (&done)[kMaxSegments], int first) {
+  const DecodeUnit* best = nullptr;
+  int most = 0;
+  for (const DecodeUnit& unit : kDecodeUnits) {
+    if (!serves(unit, args.segment[first].weight.dtype)) continue;
+    int served = 0;
+    for (int s = first; s < args.segments; ++s) served += !done[s] && serves(unit, args.segment[s].weight.dtype);
+    if (served <= most) continue;
+    most = served;
+    best = &unit;
+  }
+  if (best != nullptr) return *best;
+  return find_unit(args.segment[first].weight.dtype, args.segment[first].weight.dtype);
+}
+
+}  // namespace
+
+void launch_linear_decode(const Queue& queue, const LinearArgs& args, const DecodeTuning& tuning) {
+  check(args.segments >= 1 && args.segments <= kMaxSegments && (args.residual == nullptr || args.segments == 1),
+        "a linear product of too many segments, or with a residual for more than one");
+  bool done[kMaxSegments] = {};
+  for (int first = 0; first < args.segments; ++first) {
+    check_input(args.x, args.segment[first].weight);
+    if (done[first]) continue;
+    const DecodeUnit& unit = choose_unit(args, done, first);
+    bool chosen[kMaxSegments] = {};
+    for (int s = first; s < args.segments; ++s) {
+      chosen[s] = !done[s] && serves(unit, args.segment[s].weight.dtype);
+      done[s] = done[s] || chosen[s];
+    }
+    launch_unit(queue, args, unit, chosen, tuning);
+  }
+}
+
+void launch_linear_glu_decode(const Queue& queue, const LinearGluArgs& args, const DecodeTuning& tuning) {
+  check_input(args.x, args.gate);
+  check_input(args.x, args.up);
+  check(args.gate.rows == args.up.rows, "gate and up have different numbers of rows");
+  const DecodeUnit& unit = find_unit(args.gate.dtype, args.up.dtype);
+  const int64_t panels = panels_of(args.gate);
+  DecodeLaunch launch = prepare(queue, unit, args.x, (panels + 3) / 4, true, tuning);
+  DecodeParams& p = launch.params;
+  p.segments = 2;
+  for (int s = 0; s < 2; ++s) {
+    const PanelMatrix& matrix = s == 0 ? args.gate : args.up;
+    DecodeSegment& to = p.segment[s];
+    to.weights = matrix.data;
+    to.bias = s == 0 ? args.gate_bias : args.up_bias;
+    to.rows = static_cast<int>(matrix.rows);
+    to.panels = static_cast<int>(panels);
+    to.type = matrix.dtype == unit.a ? 0 : 1;
+  }
+  p.out_stride = row_stride(args.out.format, args.out.width);
+  p.format = args.out.format;
+  p.activation = args.activation;
+  for (int64_t row = 0; row < args.x.rows; row += launch.plan.tokens) {
+    p.rows = static_cast<int>(std::min<int64_t>(launch.plan.tokens, args.x.rows - row));
+    p.x = args.x.data + row * p.x_stride;
+    p.out = args.out.data + row * p.out_stride;
+    unit.launch(queue, launch);
+  }
+}
+
+}  // namespace minfer::cuda

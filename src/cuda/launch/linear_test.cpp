@@ -1,0 +1,82 @@
+// How decode launches are cut, and what products read: no card needed.
+#include "cuda/launch/linear.hpp"
+
+#include <gtest/gtest.h>
+
+#include "cuda/launch/linear_decode.hpp"
+#include "cuda/launch/panel_types.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+using tensor::DType;
+
+Capabilities hopper() {
+  Capabilities capabilities;
+  capabilities.name = "H200";
+  capabilities.tier = Tier::hopper;
+  capabilities.multiprocessors = 132;
+  capabilities.shared_bytes_per_block = 227 * 1024;
+  capabilities.shared_bytes_per_multiprocessor = 228 * 1024;
+  return capabilities;
+}
+
+TEST(Linear, ActivationFormats) {
+  EXPECT_EQ(activation_format(DType::q4_k, 1), ActivationFormat::q8);
+  EXPECT_EQ(activation_format(DType::q8_0, 128), ActivationFormat::q8);
+  EXPECT_EQ(activation_format(DType::q8_0, 129), ActivationFormat::bf16);
+  EXPECT_EQ(activation_format(DType::bf16, 8), ActivationFormat::f32);
+  EXPECT_EQ(activation_format(DType::bf16, 9), ActivationFormat::bf16);
+  EXPECT_EQ(activation_format(DType::f16, 512), ActivationFormat::f32);
+}
+
+TEST(Linear, PlansLetTwoKernelsBeResident) {
+  for (const int64_t cols : {576, 4096, 12288}) {
+    const DecodePlan plan = plan_decode(hopper(), {{DType::q4_k, DType::q6_k}, 512, cols, 1, false});
+    EXPECT_EQ(plan.tokens, 1);
+    EXPECT_EQ(plan.blocks, 132);
+    EXPECT_LE(2 * (plan.shared_bytes + 1024 + 512), 228 * 1024);
+    EXPECT_GE(plan.stages * plan.stage_bytes, 80 * 1024);
+    EXPECT_EQ(plan.tile_chunks[0] % kDecodeWarps, 0);
+    EXPECT_EQ(plan.tile_chunks[1] % kDecodeWarps, 0);
+    EXPECT_GE(plan.stage_bytes, plan.tile_chunks[0] * 1152);
+    EXPECT_GE(plan.stage_bytes, plan.tile_chunks[1] * 1680);
+  }
+}
+
+TEST(Linear, WideRowsTakeTheBlockThenFewerTokens) {
+  const auto plan = [](int64_t cols, int64_t rows) {
+    return plan_decode(hopper(), {{DType::q4_k, DType::q6_k}, 512, cols, rows, false});
+  };
+  EXPECT_EQ(plan(12288, 8).tokens, 8);
+  EXPECT_LE(plan(12288, 8).shared_bytes, 227 * 1024 - 512);
+  EXPECT_EQ(plan(28672, 8).tokens, 4);
+  EXPECT_EQ(plan(28672, 1).tokens, 1);
+  EXPECT_EQ(plan(4096, 3).tokens, 4);
+  EXPECT_EQ(plan(4096, 5).tokens, 8);
+  EXPECT_EQ(plan(1 << 20, 1).tokens, 0);
+}
+
+TEST(Linear, EveryPlanFits) {
+  Capabilities ampere = hopper();
+  ampere.shared_bytes_per_block = 99 * 1024;
+  ampere.shared_bytes_per_multiprocessor = 100 * 1024;
+  for (const Capabilities& capabilities : {hopper(), ampere}) {
+    for (const DType dtype : {DType::q4_k, DType::q8_0, DType::bf16, DType::f32}) {
+      for (const int64_t cols : {int64_t{256}, int64_t{4096}, int64_t{8192}, int64_t{14336}}) {
+        for (int64_t rows = 1; rows <= 8; ++rows) {
+          const DecodePlan plan = plan_decode(capabilities, {{dtype, dtype}, 100, cols, rows, false});
+          ASSERT_GE(plan.tokens, 1);
+          EXPECT_EQ(plan.blocks, 100);
+          EXPECT_LE(plan.shared_bytes + 512, capabilities.shared_bytes_per_block);
+          EXPECT_GE(plan.stages, 2);
+          EXPECT_LE(plan.stages, kDecodeMaxStages);
+          EXPECT_EQ(plan.stage_bytes % 128, 0);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace minfer::cuda
