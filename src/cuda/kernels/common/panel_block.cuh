@@ -133,7 +133,8 @@ __host__ __device__ inline void panel_quants(const std::byte* chunk, int blocks,
     for (int i = 0; i < 8; ++i) quants[i] = extend_signs<kType.bits>(quants[i]);
   }
   if constexpr (kIndexed<type>) {
-    for (int i = 0; i < 8; ++i) quants[i] = look_up(kIndexTable<type>, quants[i]);
+    constexpr IndexTable kTable = kIndexTable<type>;  // a namespace's variable has no address in device code
+    for (int i = 0; i < 8; ++i) quants[i] = look_up(kTable, quants[i]);
   }
 }
 
