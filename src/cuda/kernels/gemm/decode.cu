@@ -8,6 +8,8 @@
 namespace minfer::cuda {
 namespace {
 
+constexpr int64_t kMaxPanels = 65535;  // a grid's second size
+
 int64_t panels_of(const DecodeTask& task) {
   require(task.first_row % kPanelRows == 0 && task.first_row + task.rows <= task.matrix.rows,
           "decoded rows begin at a panel and are the matrix's");
@@ -16,13 +18,10 @@ int64_t panels_of(const DecodeTask& task) {
 
 void launch_tasks(const Queue& queue, const DecodeTask* tasks, int count) {
   const PanelMatrix& matrix = tasks[0].matrix;
-  const PanelType type = panel_type(matrix.dtype);
   DecodeJob job{};
   job.panel_bytes = panel_bytes(matrix.dtype, matrix.cols);
   job.out_stride = decoded_row_bytes(matrix.dtype, matrix.cols);
-  job.cols = matrix.cols;
-  const int64_t tile_columns = type.plain() ? 4 * (128 / type.bits) : kTileColumns;
-  job.row_tiles = static_cast<uint32_t>((matrix.cols + tile_columns - 1) / tile_columns);
+  job.cols = static_cast<int32_t>(matrix.cols);
   int64_t panels = 0;
   for (int i = 0; i < count; ++i) {
     job.panels[i] = tasks[i].matrix.data + tasks[i].first_row / kPanelRows * job.panel_bytes;
@@ -31,15 +30,19 @@ void launch_tasks(const Queue& queue, const DecodeTask* tasks, int count) {
   }
   if (panels == 0) return;
   job.first_panels = static_cast<uint32_t>(panels_of(tasks[0]));
-  require(panels * job.row_tiles <= INT32_MAX, "decoded tiles fit a grid");
-  job.tiles = static_cast<uint32_t>(panels) * job.row_tiles;
+  require(panels <= kMaxPanels && matrix.cols <= INT32_MAX / 16, "decoded panels fit a grid");
   LaunchShape shape;
-  shape.grid = dim3((job.tiles + kDecodeWarps - 1) / kDecodeWarps);
   shape.block = dim3(kDecodeWarps * 32);
+  const auto set_grid = [&](int64_t warp_columns) {
+    const int64_t columns = warp_columns * kDecodeWarps;
+    shape.grid = dim3(static_cast<uint32_t>((matrix.cols + columns - 1) / columns), static_cast<uint32_t>(panels));
+  };
   const bool known = with_panel_type(matrix.dtype, [&]<DType dtype>() {
     if constexpr (panel_type(dtype).plain()) {
+      set_grid(kPlainColumns<dtype>);
       launch_kernel(queue, "gemm/decode", shape, decode_plain_kernel<dtype>, job);
     } else {
+      set_grid(kPanelChunkBlocks * kPanelBlock);
       launch_kernel(queue, "gemm/decode", shape, decode_kernel<dtype>, job);
     }
   });

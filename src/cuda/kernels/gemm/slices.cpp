@@ -37,7 +37,8 @@ int64_t decoded_stride(tensor::DType dtype, int64_t cols) {
 }
 
 int64_t max_slice_rows(tensor::DType dtype, int64_t cols) {
-  return std::max<int64_t>(1, kSliceBytes / decoded_row_bytes(dtype, cols) / kSliceStep) * kSliceStep;
+  const int64_t steps = std::max<int64_t>(1, kSliceBytes / decoded_row_bytes(dtype, cols) / kSliceStep);
+  return std::min(steps * kSliceStep, kSliceRows);
 }
 
 int64_t slice_rows(int64_t rows, int64_t weight_rows, int64_t limit, int64_t multiprocessors) {

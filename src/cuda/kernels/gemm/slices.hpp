@@ -12,6 +12,8 @@ namespace minfer::cuda {
 inline constexpr int64_t kSliceStep = 256;
 // The most that a decoded slice takes, unless kSliceStep rows are more.
 inline constexpr int64_t kSliceBytes = int64_t{48} << 20;
+// The most rows of a slice: its panels are the second size of a grid.
+inline constexpr int64_t kSliceRows = 1 << 18;
 // Rows of x that the gated form handles at once: bounds its intermediate rows.
 inline constexpr int64_t kGluRows = 4096;
 

@@ -25,6 +25,7 @@ TEST(Slices, AreBoundedInBytes) {
   EXPECT_EQ(max_slice_rows(DType::q4_k, 4096), 6144);
   EXPECT_EQ(max_slice_rows(DType::q4_k, 12288), 2048);
   EXPECT_EQ(max_slice_rows(DType::f32, 4096), 3072);
+  EXPECT_EQ(max_slice_rows(DType::q8_0, 32), kSliceRows);
   // A width of which not even 256 rows fit.
   EXPECT_EQ(max_slice_rows(DType::q4_k, 1 << 20), 256);
 }
