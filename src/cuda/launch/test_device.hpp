@@ -12,6 +12,7 @@
 #include <random>
 #include <vector>
 
+#include "cuda/kernels/linear/device_test_support.hpp"
 #include "cuda/launch/activation.hpp"
 #include "cuda/runtime/launch.hpp"
 #include "tensor/dtype.hpp"
@@ -21,18 +22,7 @@ namespace minfer::cuda {
 // A stream with the card's capabilities.
 class TestQueue {
  public:
-  explicit TestQueue(bool chained) {
-    cudaDeviceProp properties{};
-    check_status(cudaGetDeviceProperties(&properties, 0), "test/properties");
-    capabilities_.name = properties.name;
-    capabilities_.major = properties.major;
-    capabilities_.minor = properties.minor;
-    capabilities_.tier = choose_tier(properties.name, properties.major, properties.minor);
-    capabilities_.multiprocessors = properties.multiProcessorCount;
-    capabilities_.shared_bytes_per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
-    capabilities_.shared_bytes_per_multiprocessor = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
-    capabilities_.l2_bytes = properties.l2CacheSize;
-    capabilities_.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  explicit TestQueue(bool chained) : capabilities_(testing::test_capabilities()) {
     check_status(cudaStreamCreate(&queue_.stream), "test/stream");
     queue_.capabilities = &capabilities_;
     queue_.faults = &faults_;
@@ -121,6 +111,7 @@ class TestRows {
   }
 
   Rows view() const { return {format_, array_.data(), rows_, width_}; }
+  const TestArray& array() const { return array_; }
   void poison() { array_.poison(); }
   std::vector<std::byte> bytes() const { return array_.download(); }
 
