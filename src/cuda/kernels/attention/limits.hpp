@@ -1,0 +1,32 @@
+// Limits of the attention kernels, shared by their predicates and their sources. Apart so that both the host's files
+// and kernel sources can include them.
+#pragma once
+
+#include <cstdint>
+
+namespace minfer::cuda::attention {
+
+// Elements of a key or value head, for any kernel.
+inline constexpr int64_t kMaxHeadSize = 512;
+// Query heads of one KV head, for any kernel.
+inline constexpr int64_t kMaxGroup = 64;
+// Columns (a row's query heads of one KV head) that a block of the split kernel takes: narrow, wide, and wide for heads
+// beyond kWideHeadSize, which leave fewer registers.
+inline constexpr int64_t kNarrowColumns = 8;
+inline constexpr int64_t kWideColumns = 32;
+inline constexpr int64_t kLargeHeadWideColumns = 16;
+inline constexpr int64_t kWideHeadSize = 128;
+// Rows of queries in a block of the tile kernel; heads of a group are rows here.
+inline constexpr int64_t kTileRows = 128;
+inline constexpr int64_t kLargeHeadTileRows = 64;
+// Splits of a sequence and KV head.
+inline constexpr int64_t kMaxSplits = 64;
+// Blocks that one sequence is split into, over all KV heads: about one a multiprocessor of a large card. A constant, so
+// that results are the same on all cards.
+inline constexpr int64_t kSplitBlocks = 128;
+// Counters of finished splits at the start of attention's scratch: one a sequence and KV head.
+inline constexpr int64_t kSplitCounters = 65536;
+// Sequences of a step, for the tile kernel's search.
+inline constexpr int64_t kMaxSequences = 4096;
+
+}  // namespace minfer::cuda::attention

@@ -1,0 +1,60 @@
+// What attention kernels are given, made once by launch_attention and passed by value. Scores are kept in powers of
+// two: exp(x) = 2^(x log2 e), the factor folded into the query or the cap.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/launch/attention.hpp"
+
+namespace minfer::cuda::attention {
+
+struct AttentionParams {
+  const float* q = nullptr;
+  int64_t q_stride = 0;  // floats
+  std::byte* out = nullptr;
+  int64_t out_stride = 0;  // bytes
+  ActivationFormat out_format = ActivationFormat::f32;
+  int out_width = 0;
+  int heads = 0;
+  int group = 0;  // query heads of a KV head
+  int key_size = 0, value_size = 0;
+  int window = 0;
+  float query_factor = 0;  // multiplies q: scale * log2 e, or scale / cap
+  float cap_factor = 0;    // cap * log2 e; 0: no cap
+  KvLayerView kv;
+  const SequenceInfo* sequences = nullptr;
+  const int32_t* pages = nullptr;
+  const int32_t* row_sequence = nullptr;
+  int sequence_count = 0;  // capacity
+  // Sequences with at most this many rows belong to the split kernel, the others to the tile kernel.
+  int split_rows = 0;
+  int split_limit = 0;    // most splits of a sequence
+  int split_columns = 0;  // columns of a block's partial result
+  unsigned* counters = nullptr;
+  float* partials = nullptr;  // [sequence][head chunk][split]: [columns][value size], then {maximum, sum}[columns]
+};
+
+// Launchers of the fast kernels, one unit a pair of formats. False: no kernel for the head size.
+struct SplitGrid {
+  unsigned head_chunks = 0;  // of all KV heads
+  unsigned splits = 0;
+  unsigned sequences = 0;
+  bool wide = false;
+};
+struct TileGrid {
+  unsigned kv_heads = 0;
+  unsigned tiles = 0;
+};
+using SplitLauncher = bool (*)(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
+using TileLauncher = bool (*)(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
+
+bool launch_split_f16(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
+bool launch_split_bf16(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
+bool launch_split_q8(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
+bool launch_tile_f16(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
+bool launch_tile_bf16(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
+bool launch_tile_q8(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
+// Any sizes and formats; `rows` query rows.
+void launch_simple(const Queue& queue, const AttentionParams& params, int64_t rows);
+
+}  // namespace minfer::cuda::attention

@@ -1,0 +1,124 @@
+// Attention's entry: checks, scratch, and the choice of kernels made in attention_plan.hpp. See attention.hpp.
+#include "cuda/launch/attention.hpp"
+
+#include <array>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "cuda/kernels/attention/limits.hpp"
+#include "cuda/kernels/attention/params.hpp"
+#include "cuda/launch/attention_plan.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+using graph::KvFormat;
+
+constexpr double kLog2E = 1.4426950408889634;
+
+struct FastKernels {
+  KvFormat format;
+  attention::SplitLauncher split;
+  attention::TileLauncher tiles;
+};
+constexpr std::array kFastKernels{
+    FastKernels{KvFormat::f16, &attention::launch_split_f16, &attention::launch_tile_f16},
+    FastKernels{KvFormat::bf16, &attention::launch_split_bf16, &attention::launch_tile_bf16},
+    FastKernels{KvFormat::q8_0, &attention::launch_split_q8, &attention::launch_tile_q8},
+};
+
+AttentionShape shape_of(const AttentionArgs& args) {
+  return {args.heads,  args.step.row_capacity, args.step.sequence_capacity, args.step.sequence_tokens,
+          args.window, args.step.decode};
+}
+
+attention::AttentionParams params_of(const AttentionArgs& args, const AttentionPlan& plan) {
+  attention::AttentionParams p;
+  p.q = reinterpret_cast<const float*>(args.q.data);
+  p.q_stride = row_stride(args.q.format, args.q.width) / static_cast<int64_t>(sizeof(float));
+  p.out = args.out.data;
+  p.out_stride = row_stride(args.out.format, args.out.width);
+  p.out_format = args.out.format;
+  p.out_width = static_cast<int>(args.out.width);
+  p.heads = static_cast<int>(args.heads);
+  p.group = static_cast<int>(args.heads / args.kv.kv_heads);
+  p.key_size = static_cast<int>(args.kv.key_size);
+  p.value_size = static_cast<int>(args.kv.value_size);
+  p.window = static_cast<int>(args.window);
+  const double scale = static_cast<double>(args.scale);
+  const double cap = static_cast<double>(args.softcap);
+  p.query_factor = static_cast<float>(cap > 0 ? scale / cap : scale * kLog2E);
+  p.cap_factor = static_cast<float>(cap > 0 ? cap * kLog2E : 0);
+  p.kv = args.kv;
+  p.sequences = args.step.sequences;
+  p.pages = args.step.pages;
+  p.row_sequence = args.step.decode ? nullptr : args.step.row_sequence;
+  p.sequence_count = static_cast<int>(args.step.sequence_capacity);
+  p.split_rows = static_cast<int>(plan.split_rows);
+  p.split_limit = static_cast<int>(plan.split_limit);
+  p.split_columns = static_cast<int>(plan.split_columns);
+  p.counters = reinterpret_cast<unsigned*>(args.scratch);
+  p.partials = reinterpret_cast<float*>(args.scratch + attention_counter_bytes());
+  return p;
+}
+
+// Programmer's errors: the executor asks attention_unsupported first.
+void check_args(const AttentionArgs& args, const AttentionPlan& plan) {
+  check(attention_unsupported(args.kv, args.heads) == nullptr, "attention was launched for heads it does not support");
+  check(args.out.format != ActivationFormat::q8 || args.kv.value_size % kQ8Block == 0,
+        "attention writes q8 rows of whole blocks a head only");
+  check(args.step.sequence_capacity <= attention::kMaxSequences &&
+            args.step.sequence_capacity * plan.head_chunks <= attention::kSplitCounters,
+        "attention was launched for more sequences than it has counters for");
+}
+
+}  // namespace
+
+const char* attention_unsupported(const KvLayerView& kv, int64_t heads) {
+  if (kv.kv_heads <= 0 || heads <= 0 || heads % kv.kv_heads != 0) {
+    return "the query heads are not a multiple of the KV heads";
+  }
+  if (kv.key_size <= 0 || kv.value_size <= 0) return "heads have no elements";
+  if (kv.key_size > attention::kMaxHeadSize || kv.value_size > attention::kMaxHeadSize) {
+    return "heads have more than 512 elements";
+  }
+  if (kv.key_format == KvFormat::q8_0 && kv.key_size % 32 != 0) return "q8_0 keys need heads of whole blocks of 32";
+  if (kv.value_format == KvFormat::q8_0 && kv.value_size % 32 != 0) return "q8_0 values need heads of whole blocks of 32";
+  return nullptr;
+}
+
+int64_t attention_scratch_bytes(const Capabilities& /*capabilities*/, const KvLayerView& kv, int64_t heads, int64_t rows,
+                                int64_t sequences, int64_t sequence_tokens, bool decode) {
+  return attention_counter_bytes() +
+         attention_partial_bytes(kv, {.heads = heads,
+                                      .rows = rows,
+                                      .sequences = sequences,
+                                      .sequence_tokens = sequence_tokens,
+                                      .decode = decode});
+}
+
+void launch_attention(const Queue& queue, const AttentionArgs& args) {
+  const AttentionPlan plan = plan_attention(args.kv, shape_of(args));
+  check_args(args, plan);
+  const attention::AttentionParams params = params_of(args, plan);
+  if (plan.simple) {
+    attention::launch_simple(queue, params, args.q.rows);
+    return;
+  }
+  for (const FastKernels& kernels : kFastKernels) {
+    if (kernels.format != args.kv.key_format) continue;
+    bool launched = true;
+    if (plan.tiles) {
+      launched = kernels.tiles(
+          queue, params, {static_cast<unsigned>(args.kv.kv_heads), static_cast<unsigned>(plan.tile_count)});
+    }
+    if (plan.split) {
+      launched = launched && kernels.split(queue, params,
+                                           {static_cast<unsigned>(plan.head_chunks), static_cast<unsigned>(plan.splits),
+                                            static_cast<unsigned>(args.step.sequence_capacity), plan.wide});
+    }
+    check(launched, "attention was planned for a head size that no kernel has");
+  }
+}
+
+}  // namespace minfer::cuda

@@ -1,0 +1,96 @@
+// The choice of attention kernels. See attention_plan.hpp.
+#include "cuda/launch/attention_plan.hpp"
+
+#include <algorithm>
+
+#include "cuda/kernels/attention/limits.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+using graph::KvFormat;
+
+// Beside this many sequences only those of one row are split: scratch grows with rows.
+constexpr int64_t kFewSequences = 16;
+
+int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Whether the tensor-core kernels are built for these heads.
+bool has_fast_kernels(const KvLayerView& kv, int64_t group) {
+  if (kv.key_size != kv.value_size || kv.key_format != kv.value_format || kv.key_format == KvFormat::f32) return false;
+  if (group > attention::kMaxGroup) return false;
+  switch (kv.key_size) {
+    case 80:
+      return kv.key_format != KvFormat::q8_0;
+    case 64:
+    case 96:
+    case 128:
+    case 192:
+    case 256:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int64_t wide_columns(const KvLayerView& kv) {
+  return kv.key_size <= attention::kWideHeadSize ? attention::kWideColumns : attention::kLargeHeadWideColumns;
+}
+
+// Pages that one sequence's rows can see.
+int64_t visible_pages(const AttentionShape& shape, int64_t rows) {
+  const int64_t all = ceil_div(shape.sequence_tokens, kKvPageTokens);
+  if (shape.window == 0) return all;
+  return std::min(all, (shape.window + rows - 2) / kKvPageTokens + 2);
+}
+
+void plan_split(const KvLayerView& kv, const AttentionShape& shape, int64_t group, AttentionPlan& plan) {
+  const int64_t most_columns = wide_columns(kv);
+  int64_t rows = 1;
+  if (!shape.decode && shape.sequences <= kFewSequences) {
+    rows = std::clamp<int64_t>(most_columns / group, 1, std::max<int64_t>(shape.rows, 1));
+  }
+  plan.split = true;
+  plan.split_rows = rows;
+  plan.wide = rows * group > attention::kNarrowColumns;
+  const int64_t columns = plan.wide ? most_columns : attention::kNarrowColumns;
+  plan.split_columns = std::min(columns, rows * group);
+  plan.head_chunks = kv.kv_heads * ceil_div(group, columns);
+  plan.split_limit = std::clamp<int64_t>(attention::kSplitBlocks / plan.head_chunks, 8, attention::kMaxSplits);
+  plan.splits = std::min(plan.split_limit, visible_pages(shape, rows));
+}
+
+}  // namespace
+
+AttentionPlan plan_attention(const KvLayerView& kv, const AttentionShape& shape) {
+  AttentionPlan plan;
+  const int64_t group = shape.heads / kv.kv_heads;
+  if (!has_fast_kernels(kv, group)) {
+    plan.simple = true;
+    return plan;
+  }
+  plan_split(kv, shape, group, plan);
+  // Rows beyond those that the split kernel takes, if every sequence is one of few rows.
+  plan.tiles = !shape.decode && shape.rows > plan.split_rows;
+  if (plan.tiles) {
+    const int64_t tile_rows =
+        (kv.key_size <= attention::kWideHeadSize ? attention::kTileRows : attention::kLargeHeadTileRows) / group;
+    plan.tile_count = shape.rows / tile_rows + std::min(shape.sequences, shape.rows);
+  }
+  return plan;
+}
+
+int64_t attention_counter_bytes() {
+  return attention::kSplitCounters * static_cast<int64_t>(sizeof(uint32_t));
+}
+
+int64_t attention_partial_bytes(const KvLayerView& kv, const AttentionShape& shape) {
+  const AttentionPlan plan = plan_attention(kv, shape);
+  if (!plan.split) return 0;
+  return shape.sequences * plan.head_chunks * plan.splits * plan.split_columns * (kv.value_size + 2) *
+         static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace minfer::cuda

@@ -1,0 +1,109 @@
+// The choice of attention kernels, without a card.
+#include "cuda/launch/attention_plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cuda/kernels/attention/limits.hpp"
+#include "cuda/launch/attention.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+using graph::KvFormat;
+
+KvLayerView view(KvFormat key, KvFormat value, int64_t kv_heads, int64_t key_size, int64_t value_size) {
+  return {.key_format = key, .value_format = value, .kv_heads = kv_heads, .key_size = key_size, .value_size = value_size};
+}
+KvLayerView halves(int64_t kv_heads, int64_t size) {
+  return view(KvFormat::f16, KvFormat::f16, kv_heads, size, size);
+}
+
+TEST(AttentionPlan, UnsupportedHeadsHaveAReason) {
+  EXPECT_EQ(attention_unsupported(halves(8, 128), 32), nullptr);
+  EXPECT_EQ(attention_unsupported(view(KvFormat::f32, KvFormat::bf16, 1, 7, 500), 3), nullptr);
+  EXPECT_STREQ(attention_unsupported(halves(8, 128), 12), "the query heads are not a multiple of the KV heads");
+  EXPECT_STREQ(attention_unsupported(halves(8, 0), 8), "heads have no elements");
+  EXPECT_STREQ(attention_unsupported(halves(1, 576), 1), "heads have more than 512 elements");
+  EXPECT_STREQ(attention_unsupported(view(KvFormat::q8_0, KvFormat::f16, 1, 80, 80), 1),
+               "q8_0 keys need heads of whole blocks of 32");
+  EXPECT_STREQ(attention_unsupported(view(KvFormat::f16, KvFormat::q8_0, 1, 80, 80), 1),
+               "q8_0 values need heads of whole blocks of 32");
+}
+
+TEST(AttentionPlan, DecodeSplitsForTheCardAndNotForTheBatch) {
+  const AttentionPlan one = plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true});
+  EXPECT_TRUE(one.split);
+  EXPECT_FALSE(one.tiles);
+  EXPECT_FALSE(one.simple);
+  EXPECT_FALSE(one.wide);
+  EXPECT_EQ(one.split_rows, 1);
+  EXPECT_EQ(one.split_columns, 4);
+  EXPECT_EQ(one.head_chunks, 8);
+  EXPECT_EQ(one.split_limit, 16);
+  EXPECT_EQ(one.splits, 16);
+  const AttentionPlan many = plan_attention(halves(8, 128), {.heads = 32, .rows = 256, .sequences = 256, .sequence_tokens = 8192, .decode = true});
+  EXPECT_EQ(many.split_limit, one.split_limit);
+  // Fewer pages than splits: no blocks for none.
+  EXPECT_EQ(plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 300, .decode = true}).splits, 5);
+  // A window of 128 touches three pages at most.
+  EXPECT_EQ(plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .window = 128, .decode = true}).splits, 3);
+  // Many KV heads fill the card by themselves, few need many splits.
+  EXPECT_EQ(plan_attention(halves(32, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true}).split_limit, 8);
+  EXPECT_EQ(plan_attention(halves(2, 64), {.heads = 14, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true}).split_limit, 64);
+}
+
+TEST(AttentionPlan, LargeGroupsTakeSeveralBlocks) {
+  const auto plan = [](int64_t size, int64_t group) {
+    return plan_attention(halves(2, size), {.heads = 2 * group, .rows = 4, .sequences = 4, .sequence_tokens = 64, .decode = true});
+  };
+  EXPECT_FALSE(plan(128, 8).wide);
+  EXPECT_TRUE(plan(128, 9).wide);
+  EXPECT_EQ(plan(128, 9).head_chunks, 2);
+  EXPECT_EQ(plan(128, 32).head_chunks, 2);
+  EXPECT_EQ(plan(128, 33).head_chunks, 4);
+  EXPECT_EQ(plan(256, 17).head_chunks, 4);
+  EXPECT_TRUE(plan(128, 65).simple);
+}
+
+TEST(AttentionPlan, MixedStepsShareSequencesOut) {
+  // Speculation: eight rows of one sequence fit the split kernel, which is all there is.
+  const AttentionPlan verify = plan_attention(halves(8, 128), {.heads = 32, .rows = 8, .sequences = 1, .sequence_tokens = 4096});
+  EXPECT_EQ(verify.split_rows, 8);
+  EXPECT_TRUE(verify.wide);
+  EXPECT_FALSE(verify.tiles);
+  EXPECT_EQ(verify.split_columns, 32);
+  // A prompt.
+  const AttentionPlan prompt = plan_attention(halves(8, 128), {.heads = 32, .rows = 512, .sequences = 1, .sequence_tokens = 4096});
+  EXPECT_TRUE(prompt.split);
+  EXPECT_TRUE(prompt.tiles);
+  EXPECT_EQ(prompt.tile_count, 512 / 32 + 1);
+  // Many sequences: single rows are split, all else is tiles.
+  const AttentionPlan many = plan_attention(halves(8, 256), {.heads = 32, .rows = 512, .sequences = 100, .sequence_tokens = 4096});
+  EXPECT_EQ(many.split_rows, 1);
+  EXPECT_EQ(many.split_columns, 4);
+  EXPECT_EQ(many.tile_count, 512 / 16 + 100);
+}
+
+TEST(AttentionPlan, OtherHeadsTakeTheSimpleKernel) {
+  const AttentionShape shape{.heads = 4, .rows = 8, .sequences = 2, .sequence_tokens = 256};
+  for (const KvLayerView& kv :
+       {view(KvFormat::f32, KvFormat::f32, 2, 128, 128), view(KvFormat::f16, KvFormat::bf16, 2, 128, 128),
+        view(KvFormat::f16, KvFormat::f16, 2, 128, 64), halves(2, 40)}) {
+    const AttentionPlan plan = plan_attention(kv, shape);
+    EXPECT_TRUE(plan.simple);
+    EXPECT_FALSE(plan.split || plan.tiles);
+    EXPECT_EQ(attention_partial_bytes(kv, shape), 0);
+  }
+}
+
+TEST(AttentionPlan, ScratchHoldsEverySplit) {
+  // 8 KV heads, 16 splits, 4 columns of 128 elements, a maximum and a sum.
+  EXPECT_EQ(attention_scratch_bytes({}, halves(8, 128), 32, 1, 1, 8192, true),
+            attention_counter_bytes() + 8 * 16 * 4 * (128 + 2) * 4);
+  EXPECT_EQ(attention_counter_bytes(), attention::kSplitCounters * 4);
+}
+
+}  // namespace
+}  // namespace minfer::cuda
