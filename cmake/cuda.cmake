@@ -15,6 +15,9 @@ if(NOT MINFER_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     # Else nvcc is given -isystem /usr/include by packages' targets, which hides the system's own headers from libstdc++.
     list(APPEND CMAKE_CUDA_IMPLICIT_INCLUDE_DIRECTORIES ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
+    # The room names its own runtime library; there is no relocatable device code.
+    set(CMAKE_CUDA_RUNTIME_LIBRARY None)
+    list(REMOVE_ITEM CMAKE_CUDA_IMPLICIT_LINK_LIBRARIES cudadevrt cudart_static)
     find_package(CUDAToolkit REQUIRED)
     if(MINFER_CCACHE)
       set(CMAKE_CUDA_COMPILER_LAUNCHER ${MINFER_CCACHE})

@@ -1,7 +1,7 @@
 // Which family a linear product goes to. See linear.hpp.
 #include "cuda/launch/linear.hpp"
 
-#include "base/error.hpp"
+#include "cuda/launch/gemm.hpp"
 #include "cuda/launch/linear_decode.hpp"
 #include "cuda/launch/panel_types.hpp"
 
@@ -13,16 +13,22 @@ ActivationFormat activation_format(tensor::DType dtype, int64_t rows) {
   return rows <= kSmallBatchRows ? ActivationFormat::q8 : ActivationFormat::bf16;
 }
 
-void launch_linear(const Queue& queue, const LinearArgs& args, const LinearScratch&) {
-  if (args.x.rows <= kDecodeRows) return launch_linear_decode(queue, args);
-  fail(ErrorCode::unsupported, "no CUDA linear kernel for {} rows of activations; at most {} for now", args.x.rows,
-       kDecodeRows);
+int64_t linear_scratch_bytes(tensor::DType dtype, int64_t rows, int64_t weight_rows, int64_t cols) {
+  return rows <= kSmallBatchRows ? 0 : gemm_scratch_bytes(dtype, rows, weight_rows, cols);
 }
 
-void launch_linear_glu(const Queue& queue, const LinearGluArgs& args, const LinearScratch&) {
+int64_t linear_glu_scratch_bytes(tensor::DType dtype, int64_t rows, int64_t weight_rows, int64_t cols) {
+  return rows <= kSmallBatchRows ? 0 : gemm_glu_scratch_bytes(dtype, rows, weight_rows, cols);
+}
+
+void launch_linear(const Queue& queue, const LinearArgs& args, const LinearScratch& scratch) {
+  if (args.x.rows <= kDecodeRows) return launch_linear_decode(queue, args);
+  launch_gemm_linear(queue, args, scratch);
+}
+
+void launch_linear_glu(const Queue& queue, const LinearGluArgs& args, const LinearScratch& scratch) {
   if (args.x.rows <= kDecodeRows) return launch_linear_glu_decode(queue, args);
-  fail(ErrorCode::unsupported, "no CUDA linear kernel for {} rows of activations; at most {} for now", args.x.rows,
-       kDecodeRows);
+  launch_gemm_linear_glu(queue, args, scratch);
 }
 
 }  // namespace minfer::cuda

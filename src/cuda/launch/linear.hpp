@@ -16,7 +16,7 @@
 namespace minfer::cuda {
 
 inline constexpr int64_t kDecodeRows = 8;
-inline constexpr int64_t kSmallBatchRows = 128;
+inline constexpr int64_t kSmallBatchRows = 8;
 inline constexpr int kMaxSegments = 4;
 
 // What a product with weights of `dtype` reads, for a step of `rows`: pure. Quantized: q8 up to kSmallBatchRows, bf16
