@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "cuda/executor/cuda_backend.hpp"
 #include "model/synthetic.hpp"
 #include "model_runs.hpp"
 
@@ -27,7 +26,7 @@ constexpr int64_t kContext = 256;
 constexpr size_t kCompared = 4;  // of the golden files: prompt positions, and as many decode steps
 
 graph::Backend& card() {
-  static const std::unique_ptr<graph::Backend> device = cuda::create_cuda_backend({});
+  static const std::unique_ptr<graph::Backend> device = device_factories().front().create({});
   return *device;
 }
 
