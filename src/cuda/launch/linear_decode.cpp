@@ -38,9 +38,10 @@ const DecodeUnit& find_unit(DType a, DType b) {
        tensor::dtype_info(a).name, tensor::dtype_info(b).name);
 }
 
-int chunk_bytes(DType dtype) {
+// Of 512 columns.
+int unit_bytes(DType dtype) {
   const PanelType type = panel_type(dtype);
-  return type.plain() ? 64 * type.quant_bytes() : type.chunk_bytes(8);
+  return type.plain() ? 128 * type.quant_bytes() : 2 * type.chunk_bytes(8);
 }
 
 // What a multiprocessor keeps for itself, for each block.
@@ -57,12 +58,11 @@ int64_t fixed_bytes(const DecodePlan& plan) {
 bool cut_ring(const DecodeShape& shape, int64_t bytes, int64_t tile_bytes, DecodePlan& plan) {
   int largest = 0;
   for (int t = 0; t < 2; ++t) {
-    const int chunk = chunk_bytes(shape.types[t]);
-    int chunks = static_cast<int>(std::min(tile_bytes, bytes / 2) / chunk);
-    if (chunks > kDecodeWarps) chunks = chunks / kDecodeWarps * kDecodeWarps;
-    if (chunks == 0) return false;
-    plan.tile_chunks[t] = chunks;
-    largest = std::max(largest, chunks * chunk);
+    const int unit = unit_bytes(shape.types[t]);
+    const int units = static_cast<int>(std::min(tile_bytes, bytes / 2) / unit);
+    if (units == 0) return false;
+    plan.tile_units[t] = units >= kDecodeWarps ? units / kDecodeWarps * kDecodeWarps : units;
+    largest = std::max(largest, plan.tile_units[t] * unit);
   }
   plan.stage_bytes = (largest + 127) / 128 * 128;
   plan.stages = static_cast<int>(std::min<int64_t>(bytes / plan.stage_bytes, kDecodeMaxStages));
@@ -102,44 +102,44 @@ bool decode_pairs(DType a, DType b) {
 
 namespace {
 
-// All but what a pass changes.
-DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const Rows& x, int64_t units, bool glu,
-                     const DecodeTuning& tuning) {
-  const DecodeShape shape{{unit.a, unit.b}, units, x.width, x.rows, glu};
+int64_t panels_of(const PanelMatrix& matrix) {
+  return (matrix.rows + kPanelRows - 1) / kPanelRows;
+}
+
+// All but what a pass changes. `used`: which of the unit's types the launch has.
+DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&used)[2], const Rows& x, int64_t units,
+                     bool glu, const DecodeTuning& tuning) {
+  const DType types[2] = {used[0] ? unit.a : unit.b, used[1] ? unit.b : unit.a};
   DecodeLaunch launch{};
   launch.glu = glu;
-  launch.plan = plan_decode(*queue.capabilities, shape, tuning);
+  launch.plan = plan_decode(*queue.capabilities, {{types[0], types[1]}, units, x.width, x.rows, glu}, tuning);
   if (launch.plan.tokens == 0) {
     fail(ErrorCode::unsupported, "a row of {} activations doesn't fit the shared memory of {} ({} bytes a block)",
          x.width, queue.capabilities->name, queue.capabilities->shared_bytes_per_block);
   }
-  const PanelType type = panel_type(unit.a);
+  const PanelType type = panel_type(types[0]);
   const int64_t piece = type.plain() ? 128 / type.bits : kPanelBlock;
-  const int64_t pieces = (x.width + piece - 1) / piece, whole = 256 / piece;
+  const int64_t pieces = (x.width + piece - 1) / piece, whole = 512 / piece;
   DecodeParams& p = launch.params;
   p.units = static_cast<int>(units);
   p.x_stride = row_stride(x.format, x.width);
   p.cols = static_cast<int>(x.width);
-  p.chunks = static_cast<int>((pieces + whole - 1) / whole);
-  p.last_chunk = static_cast<int>(pieces - (p.chunks - 1) * whole);
+  p.panel_units = static_cast<int>((pieces + whole - 1) / whole);
+  p.last_pieces = static_cast<int>(pieces - (p.panel_units - 1) * whole);
   for (int t = 0; t < 2; ++t) {
-    const DType dtype = t == 0 ? unit.a : unit.b;
-    // A type that no segment has may not have this width.
-    if (x.width % panel_type(dtype).source_elements != 0) continue;
-    p.panel_bytes[t] = static_cast<int>(panel_bytes(dtype, x.width));
-    p.tile_chunks[t] = launch.plan.tile_chunks[t];
-    p.tile_panels[t] = p.tile_chunks[t] / p.chunks;
-    p.tile_rest[t] = p.tile_chunks[t] % p.chunks;
+    p.panel_bytes[t] = static_cast<int>(panel_bytes(types[t], x.width));
+    p.tile_units[t] = launch.plan.tile_units[t];
+    p.tile_panels[t] = p.tile_units[t] / p.panel_units;
+    p.tile_rest[t] = p.tile_units[t] % p.panel_units;
   }
   p.stages = launch.plan.stages;
   p.stage_bytes = launch.plan.stage_bytes;
   p.act_bytes = static_cast<int>(launch.plan.act_bytes);
+  p.scales_at = static_cast<int>(q8_quants_bytes(x.width));
   p.slots = launch.plan.slots;
+  p.trigger_bytes = static_cast<int>(tuning.trigger_bytes);
+  p.prefetch_bytes = static_cast<int>(tuning.prefetch_bytes);
   return launch;
-}
-
-int64_t panels_of(const PanelMatrix& matrix) {
-  return (matrix.rows + kPanelRows - 1) / kPanelRows;
 }
 
 void check_input(const Rows& x, const PanelMatrix& weight) {
@@ -152,8 +152,13 @@ void check_input(const Rows& x, const PanelMatrix& weight) {
 void launch_unit(const Queue& queue, const LinearArgs& args, const DecodeUnit& unit, const bool (&chosen)[kMaxSegments],
                  const DecodeTuning& tuning) {
   int64_t panels = 0;
-  for (int s = 0; s < args.segments; ++s) panels += chosen[s] ? panels_of(args.segment[s].weight) : 0;
-  DecodeLaunch launch = prepare(queue, unit, args.x, panels, false, tuning);
+  bool used[2] = {};
+  for (int s = 0; s < args.segments; ++s) {
+    if (!chosen[s]) continue;
+    panels += panels_of(args.segment[s].weight);
+    used[args.segment[s].weight.dtype == unit.a ? 0 : 1] = true;
+  }
+  DecodeLaunch launch = prepare(queue, unit, used, args.x, panels, false, tuning);
   DecodeParams& p = launch.params;
   for (int64_t row = 0; row < args.x.rows; row += launch.plan.tokens) {
     p.rows = static_cast<int>(std::min<int64_t>(launch.plan.tokens, args.x.rows - row));
@@ -222,7 +227,9 @@ void launch_linear_glu_decode(const Queue& queue, const LinearGluArgs& args, con
   check(args.gate.rows == args.up.rows, "gate and up have different numbers of rows");
   const DecodeUnit& unit = find_unit(args.gate.dtype, args.up.dtype);
   const int64_t panels = panels_of(args.gate);
-  DecodeLaunch launch = prepare(queue, unit, args.x, (panels + 3) / 4, true, tuning);
+  const bool used[2] = {args.gate.dtype == unit.a || args.up.dtype == unit.a,
+                        args.gate.dtype != unit.a || args.up.dtype != unit.a};
+  DecodeLaunch launch = prepare(queue, unit, used, args.x, (panels + 3) / 4, true, tuning);
   DecodeParams& p = launch.params;
   p.segments = 2;
   for (int s = 0; s < 2; ++s) {

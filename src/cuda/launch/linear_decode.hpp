@@ -31,10 +31,10 @@ struct DecodePlan {
   int tokens = 0;  // rows a pass: 1, 2, 4 or 8
   int slots = 0;   // panels a reduction
   int blocks = 0;
-  int stages = 0;           // of the ring
-  int stage_bytes = 0;      // a multiple of 128
-  int tile_chunks[2] = {};  // a tile of each type; multiples of kDecodeWarps where that fits
-  int64_t act_bytes = 0;    // shared memory of a token's activations
+  int stages = 0;          // of the ring
+  int stage_bytes = 0;     // a multiple of 128
+  int tile_units[2] = {};  // of 512 columns, a tile of each type
+  int64_t act_bytes = 0;   // shared memory of a token's activations
   int64_t shared_bytes = 0;
 };
 
@@ -43,6 +43,8 @@ struct DecodeTuning {
   int64_t ring_bytes = 96 * 1024;
   int64_t tile_bytes = 20 * 1024;
   int blocks_per_multiprocessor = 1;
+  int64_t trigger_bytes = 0;   // the kernel behind may start when a block has this left to copy
+  int64_t prefetch_bytes = 0;  // beyond the ring, to the second-level cache, when the ring is full for the first time
 };
 
 // The plan of a launch: the most tokens a pass, then the largest ring up to the tuning's that lets two kernels' blocks

@@ -37,10 +37,8 @@ TEST(Linear, PlansLetTwoKernelsBeResident) {
     EXPECT_EQ(plan.blocks, 132);
     EXPECT_LE(2 * (plan.shared_bytes + 1024 + 512), 228 * 1024);
     EXPECT_GE(plan.stages * plan.stage_bytes, 80 * 1024);
-    EXPECT_EQ(plan.tile_chunks[0] % kDecodeWarps, 0);
-    EXPECT_EQ(plan.tile_chunks[1] % kDecodeWarps, 0);
-    EXPECT_GE(plan.stage_bytes, plan.tile_chunks[0] * 1152);
-    EXPECT_GE(plan.stage_bytes, plan.tile_chunks[1] * 1680);
+    EXPECT_GE(plan.stage_bytes, plan.tile_units[0] * 2 * 1152);
+    EXPECT_GE(plan.stage_bytes, plan.tile_units[1] * 2 * 1680);
   }
 }
 

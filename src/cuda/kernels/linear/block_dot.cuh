@@ -1,7 +1,8 @@
-// Dot products of 256 columns of quantized panels with q8 activations in shared memory. A lane has one row of the panel
-// and blocks j and j + 4 of the chunk: one instruction of a warp meets 8 rows of 4 neighbouring blocks, 512 contiguous
-// bytes of the plane of nibbles. Integer sums are exact; floats are added in the order of the blocks, by the same
-// operations for any number of tokens, so that a token's result does not depend on the others.
+// Dot products of 512 columns (two chunks) of quantized panels with q8 activations in shared memory. A lane has one of
+// the chunks, two rows of the panel and blocks j and j + 4: a quarter of a warp meets 8 rows in 128 contiguous bytes of
+// the plane of nibbles, without bank conflicts, and each activation that is loaded serves two rows. Integer sums are
+// exact; floats are added in the order of the blocks, by the same operations for any number of tokens, so that a
+// token's result does not depend on the others.
 //
 // Elements stay where they lie in their byte: a signed nibble in the upper half is 16 times its value, which the
 // block's scale undoes. kLow and kHigh are those shifts for a block's first and last 16 elements.
@@ -172,25 +173,37 @@ __device__ __forceinline__ float block_dot(const uint32_t (&words)[8], const Blo
   return sum;
 }
 
-// Adds the chunk's products to sums. `quants`, `scales`: of the chunk's first block, in the first token's activations;
-// `stride` bytes from a token to the next. `blocks`: of this chunk.
+// Which part of a unit of 512 columns a lane has.
+struct LanePart {
+  int chunk, j, row, other;  // `other`: the second row
+
+  __device__ __forceinline__ explicit LanePart(int lane)
+      : chunk(lane / 16), j(lane / 4 % 4), row(lane % 4 + lane / 4 % 2 * 4), other(row ^ 4) {}
+};
+
+// Adds the lane's products to sums, [token][row, other]. `blocks`: of this chunk; `quants`, `scales`: of its first
+// block, in the first token's activations; `stride` bytes from a token to the next.
 template <DType type, int kTokens>
-__device__ __forceinline__ void chunk_dot(const std::byte* chunk, int blocks, int j, int row, const std::byte* quants,
-                                          const std::byte* scales, int stride, float (&sums)[kTokens]) {
-  BlockFactors factors[2];
-  chunk_factors<type>(chunk, blocks, j, row, factors);
+__device__ __forceinline__ void chunk_dot(const std::byte* chunk, int blocks, const LanePart& part,
+                                          const std::byte* quants, const std::byte* scales, int stride,
+                                          float (&sums)[kTokens][2]) {
+  BlockFactors factors[2][2];
+  chunk_factors<type>(chunk, blocks, part.j, part.row, factors[0]);
+  chunk_factors<type>(chunk, blocks, part.j, part.other, factors[1]);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const int block = j + 4 * h;
+    const int block = part.j + 4 * h;
     if (panel_type(type).source_elements == 32 && block >= blocks) break;
-    uint32_t words[8];
-    dot_quants<type>(chunk, blocks, block, row, words);
+    uint32_t words[2][8];
+    dot_quants<type>(chunk, blocks, block, part.row, words[0]);
+    dot_quants<type>(chunk, blocks, block, part.other, words[1]);
 #pragma unroll
     for (int n = 0; n < kTokens; ++n) {
       const int4 low = load_as<int4>(quants + n * stride + block * 32);
       const int4 high = load_as<int4>(quants + n * stride + block * 32 + 16);
       const float2 scale = load_as<float2>(scales + n * stride + block * 8);
-      sums[n] = block_dot<type>(words, factors[h], low, high, scale, sums[n]);
+      sums[n][0] = block_dot<type>(words[0], factors[0][h], low, high, scale, sums[n][0]);
+      sums[n][1] = block_dot<type>(words[1], factors[1][h], low, high, scale, sums[n][1]);
     }
   }
 }

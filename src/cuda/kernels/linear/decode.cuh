@@ -66,80 +66,126 @@ __device__ __forceinline__ void consumer_barrier() {
   asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
 }
 
-// The filling warp: all tiles of the span.
+// Bytes of 512 columns of a panel, and how many blocks or pieces they are.
 template <DType type>
-__device__ __forceinline__ void stream_span(const DecodeParams& p, const Span& span, std::byte* ring,
-                                            RingBarriers& barriers, RingCursor& cursor) {
-  constexpr int kChunk =
-      panel_type(type).plain() ? 64 * panel_type(type).quant_bytes() : panel_type(type).chunk_bytes(8);
-  const int panel_bytes = p.panel_bytes[span.type], tile_chunks = p.tile_chunks[span.type];
-  const int all = span.count * p.chunks;
+inline constexpr int kUnitBytes =
+    panel_type(type).plain() ? 128 * panel_type(type).quant_bytes() : 2 * panel_type(type).chunk_bytes(8);
+template <DType type>
+inline constexpr int kUnitPieces = panel_type(type).plain() ? 4 * panel_type(type).bits : 16;
+
+// The filling warp.
+struct Filler {
+  std::byte* ring;
+  RingBarriers& barriers;
+  RingCursor cursor;
+  int left;       // bytes of the block's run that have no copy yet
+  int tiles = 0;  // filled
+};
+
+// Begins to bring bytes [from, from + bytes) of the block's run to the second-level cache.
+template <bool kGlu>
+__device__ __forceinline__ void prefetch_run(const DecodeParams& p, int begin, int end, int group, int from,
+                                             int bytes) {
+#if __CUDA_ARCH__ >= 900
+  if (threadIdx.x % 32 != 0) return;
+  int at = 0;
+  for (int unit = begin; unit < end && at < from + bytes; unit += group) {
+    for_each_span<kGlu>(p, unit, min(unit + group, end), [&](const Span& span) {
+      const int size = span.count * p.panel_bytes[span.type];
+      const int first = max(from - at, 0), last = min(from + bytes - at, size);
+      for (int piece = first; piece < last; piece += 16384) {
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(span.panels + piece),
+                     "r"(min(last - piece, 16384))
+                     : "memory");
+      }
+      at += size;
+    });
+  }
+#endif
+}
+
+// All tiles of the span; f() when the ring is full for the first time.
+template <DType type, class F>
+__device__ __forceinline__ void stream_span(const DecodeParams& p, const Span& span, Filler& filler, F&& f) {
+  const int panel_bytes = p.panel_bytes[span.type], tile_units = p.tile_units[span.type];
+  const int all = span.count * p.panel_units;
   const std::byte* from = span.panels;
-  for (int chunk = 0; chunk < all;) {
-    chunk = min(chunk + tile_chunks, all);
-    const int panel = chunk / p.chunks;
-    const std::byte* to = span.panels + static_cast<int64_t>(panel) * panel_bytes + (chunk - panel * p.chunks) * kChunk;
-    wait_barrier(barriers.empty[cursor.stage], cursor.parity ^ 1);
-    fill_tile(ring + cursor.stage * p.stage_bytes, from, static_cast<int>(to - from), barriers.full[cursor.stage]);
+  for (int unit = 0; unit < all;) {
+    unit = min(unit + tile_units, all);
+    const int panel = unit / p.panel_units;
+    const std::byte* to =
+        span.panels + static_cast<int64_t>(panel) * panel_bytes + (unit - panel * p.panel_units) * kUnitBytes<type>;
+    const int bytes = static_cast<int>(to - from);
+    RingCursor& cursor = filler.cursor;
+    wait_barrier(filler.barriers.empty[cursor.stage], cursor.parity ^ 1);
+    fill_tile(filler.ring + cursor.stage * p.stage_bytes, from, bytes, filler.barriers.full[cursor.stage]);
     from = to;
     cursor.advance(p.stages);
+    // The kernel behind starts its own copies when these end, so that the memory is never idle: not before.
+    if (filler.left > p.trigger_bytes && filler.left - bytes <= p.trigger_bytes) allow_dependents();
+    filler.left -= bytes;
+    if (++filler.tiles == p.stages) f();
   }
 }
 
-// A warp's sums of one panel, over its lanes' blocks, to shared memory.
+// A warp's sums of one panel, over its lanes' blocks, to shared memory. See LanePart for who has which row.
 template <int kTokens>
-__device__ __forceinline__ void store_sums(float (&sums)[kTokens], float* partial, int slot, int warp) {
+__device__ __forceinline__ void store_sums(float (&sums)[kTokens][2], float* partial, int slot, int warp) {
   const int lane = static_cast<int>(threadIdx.x % 32);
 #pragma unroll
   for (int n = 0; n < kTokens; ++n) {
-    sums[n] += __shfl_xor_sync(~0U, sums[n], 8);
-    sums[n] += __shfl_xor_sync(~0U, sums[n], 16);
-    if (lane < 8) partial[((slot * kDecodeWarps + warp) * kTokens + n) * 8 + lane] = sums[n];
-    sums[n] = 0;
+    float sum = sums[n][0] + __shfl_xor_sync(~0U, sums[n][1], 4);
+    sum += __shfl_xor_sync(~0U, sum, 8);
+    sum += __shfl_xor_sync(~0U, sum, 16);
+    if (lane < 8) partial[((slot * kDecodeWarps + warp) * kTokens + n) * 8 + lane] = sum;
+    sums[n][0] = 0;
+    sums[n][1] = 0;
   }
 }
 
-// A consumer warp: its chunks of the span.
+// A consumer warp: its units of the span.
 template <DType type, int kTokens>
 __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& span, const std::byte* ring,
                                              RingBarriers& barriers, RingCursor& cursor, const std::byte* act,
                                              float* partial) {
   constexpr PanelType kType = panel_type(type);
-  constexpr int kChunk = kType.plain() ? 64 * kType.quant_bytes() : kType.chunk_bytes(8);
-  constexpr int kWhole = kType.plain() ? 2 * kType.bits : 8;  // pieces or blocks of a whole chunk
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
-  const int panel_bytes = p.panel_bytes[span.type], tile_chunks = p.tile_chunks[span.type];
-  const int all = span.count * p.chunks;
-  const int before = static_cast<int>(static_cast<int64_t>(span.first) * p.chunks % kDecodeWarps);
-  int chunk = (warp + kDecodeWarps - before) % kDecodeWarps;  // of the span
-  int column = chunk;                                         // chunk of its panel
+  const LanePart part(lane);
+  const int panel_bytes = p.panel_bytes[span.type], tile_units = p.tile_units[span.type];
+  const int all = span.count * p.panel_units;
+  const int before = static_cast<int>(static_cast<int64_t>(span.first) * p.panel_units % kDecodeWarps);
+  int unit = (warp + kDecodeWarps - before) % kDecodeWarps;  // of the span
+  int column = unit;                                         // unit of its panel
   int panel = 0;
-  int tile_begin = 0, tile_column = 0;  // byte of the span, and chunk of its panel, where the tile begins
-  float sums[kTokens] = {};
+  int tile_begin = 0, tile_column = 0;  // byte of the span, and unit of its panel, where the tile begins
+  float sums[kTokens][2] = {};
   for (int end = 0; end < all;) {
-    end = min(end + tile_chunks, all);
+    end = min(end + tile_units, all);
     wait_barrier(barriers.full[cursor.stage], cursor.parity);
     const std::byte* tile = ring + cursor.stage * p.stage_bytes - tile_begin;
-    for (; chunk < end; chunk += kDecodeWarps, column += kDecodeWarps) {
-      for (; column >= p.chunks; column -= p.chunks) store_sums(sums, partial, span.slot + panel++, warp);
-      const int whole = column + 1 < p.chunks ? kWhole : p.last_chunk;
-      const std::byte* at = tile + panel * panel_bytes + column * kChunk;
+    for (; unit < end; unit += kDecodeWarps, column += kDecodeWarps) {
+      for (; column >= p.panel_units; column -= p.panel_units) store_sums(sums, partial, span.slot + panel++, warp);
+      const int pieces = column + 1 < p.panel_units ? kUnitPieces<type> : p.last_pieces;
+      const std::byte* at = tile + panel * panel_bytes + column * kUnitBytes<type>;
       if constexpr (kType.plain()) {
-        plain_chunk_dot<type>(at, whole, lane / 8, lane % 8, act + column * 1024, p.act_bytes, sums);
+        plain_dot<type>(at, pieces, lane, act + column * 2048, p.act_bytes, sums);
       } else {
-        const int blocks = kType.source_elements == 256 ? 8 : whole;
-        chunk_dot<type>(at, blocks, lane / 8, lane % 8, act + column * 256, act + q8_quants_bytes(p.cols) + column * 64,
-                        p.act_bytes, sums);
+        const int blocks = pieces - part.chunk * 8;
+        const int chunk = column * 2 + part.chunk;
+        if (blocks > 0) {
+          chunk_dot<type>(at + part.chunk * kType.chunk_bytes(8), min(blocks, 8), part, act + chunk * 256,
+                          act + p.scales_at + chunk * 64, p.act_bytes, sums);
+        }
       }
     }
     __syncwarp();
     if (lane == 0) release_tile(barriers.empty[cursor.stage]);
     cursor.advance(p.stages);
-    tile_begin += p.tile_panels[span.type] * panel_bytes + p.tile_rest[span.type] * kChunk;
+    tile_begin += p.tile_panels[span.type] * panel_bytes + p.tile_rest[span.type] * kUnitBytes<type>;
     tile_column += p.tile_rest[span.type];
-    if (tile_column >= p.chunks) {
-      tile_column -= p.chunks;
-      tile_begin += panel_bytes - p.chunks * kChunk;
+    if (tile_column >= p.panel_units) {
+      tile_column -= p.panel_units;
+      tile_begin += panel_bytes - p.panel_units * kUnitBytes<type>;
     }
   }
   for (; panel < span.count; ++panel) store_sums(sums, partial, span.slot + panel, warp);
@@ -233,32 +279,39 @@ __device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int 
 }
 
 template <DType type_a, DType type_b, int kTokens, bool kGlu>
-__global__ void __launch_bounds__(kDecodeThreads, 2) decode_kernel(const __grid_constant__ DecodeParams p) {
+__global__ void __launch_bounds__(kDecodeThreads, kTokens <= 4 ? 2 : 1)
+    decode_kernel(const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(128) std::byte shared[];
   __shared__ RingBarriers barriers;
   if (threadIdx.x == 0) init_ring(barriers, p.stages, kDecodeWarps);
   __syncthreads();
-  allow_dependents();
   std::byte* act = shared + p.stages * p.stage_bytes;
   auto* partial = reinterpret_cast<float*>(act + kTokens * p.act_bytes);
   const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
   const int share = p.units / blocks, extra = p.units % blocks;
   const int begin = block * share + min(block, extra), end = begin + share + (block < extra ? 1 : 0);
   const int group = kGlu ? p.slots / 2 / kUnitPanels : p.slots;  // units
-  RingCursor cursor;
   if (threadIdx.x >= kConsumers) {
+    Filler filler{shared, barriers, {}, 0};
+    for_each_span<kGlu>(p, begin, end, [&](const Span& span) { filler.left += span.count * p.panel_bytes[span.type]; });
+    const int ring_bytes = p.stages * p.stage_bytes;
+    if (filler.left <= p.trigger_bytes) allow_dependents();
     for (int at = begin; at < end; at += group) {
       for_each_span<kGlu>(p, at, min(at + group, end), [&](const Span& span) {
+        const auto ring_full = [&] {
+          if (p.prefetch_bytes > 0) prefetch_run<kGlu>(p, begin, end, group, ring_bytes, p.prefetch_bytes);
+        };
         if (type_a == type_b || span.type == 0) {
-          stream_span<type_a>(p, span, shared, barriers, cursor);
+          stream_span<type_a>(p, span, filler, ring_full);
         } else {
-          stream_span<type_b>(p, span, shared, barriers, cursor);
+          stream_span<type_b>(p, span, filler, ring_full);
         }
       });
     }
     wait_for_dependencies();
     return;
   }
+  RingCursor cursor;
   wait_for_dependencies();
   const int row_bytes =
       panel_type(type_a).plain() ? p.cols * 4 : static_cast<int>(row_stride(ActivationFormat::q8, p.cols));

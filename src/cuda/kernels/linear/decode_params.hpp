@@ -22,21 +22,24 @@ struct DecodeSegment {
 struct DecodeParams {
   DecodeSegment segment[kMaxSegments];  // of a glu: gate, up
   int segments;
-  int units;
+  int units;           // of work: panels, or 4 panels of gate and of up
   const std::byte* x;  // of the pass's first row
   int64_t x_stride;
   int rows;  // of the pass, at most its tokens
   int cols;
-  int chunks;      // a panel
-  int last_chunk;  // blocks, or pieces, of the last chunk
+  int panel_units;  // units of 512 columns a panel
+  int last_pieces;  // blocks, or pieces, of a panel's last unit
   int panel_bytes[2];
-  int tile_chunks[2];
-  int tile_panels[2];  // tile_chunks / chunks
-  int tile_rest[2];    // tile_chunks % chunks
+  int tile_units[2];
+  int tile_panels[2];  // tile_units / panel_units
+  int tile_rest[2];    // tile_units % panel_units
   int stages;
   int stage_bytes;
   int act_bytes;  // a token
+  int scales_at;  // in a q8 token
   int slots;
+  int trigger_bytes;
+  int prefetch_bytes;
   const float* residual;  // at the segment's out_stride
   // Of a glu:
   std::byte* out;

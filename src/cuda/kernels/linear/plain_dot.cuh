@@ -1,6 +1,6 @@
-// Dot products of 256 columns of plain panels (F32, F16, BF16) with f32 activations in shared memory. A lane has one
-// row and every fourth piece of 16 bytes. Sums in f32, in the order of the columns that a lane has, the same for any
-// number of tokens.
+// Dot products of 512 columns of plain panels (F32, F16, BF16) with f32 activations in shared memory. A lane has two
+// rows and every eighth piece of 16 bytes; rows are taken as in block_dot.cuh. Sums in f32, in the order of the columns
+// that a lane has, the same for any number of tokens.
 #pragma once
 
 #include "cuda/kernels/common/panel_block.cuh"
@@ -26,27 +26,32 @@ __device__ __forceinline__ void piece_values(const uint4& piece, float (&values)
   }
 }
 
-// As chunk_dot of block_dot.cuh. `pieces`: of this chunk; x: the chunk's first activation, zeros beyond the last.
+// Adds the lane's products to sums, [token][row, other]. `pieces`: of this unit; x: its first activation.
 template <DType type, int kTokens>
-__device__ __forceinline__ void plain_chunk_dot(const std::byte* chunk, int pieces, int j, int row, const std::byte* x,
-                                                int stride, float (&sums)[kTokens]) {
-  constexpr int kColumns = 128 / panel_type(type).bits, kPieces = 256 / kColumns;
-#pragma unroll 4
-  for (int i = 0; i < kPieces / 4; ++i) {
-    const int piece = 4 * i + j;
+__device__ __forceinline__ void plain_dot(const std::byte* unit, int pieces, int lane, const std::byte* x, int stride,
+                                          float (&sums)[kTokens][2]) {
+  constexpr int kColumns = 128 / panel_type(type).bits, kPieces = 512 / kColumns;
+  const int first = lane / 4, row = lane % 4 + lane / 4 % 2 * 4, other = row ^ 4;
+#pragma unroll 2
+  for (int i = 0; i < kPieces / 8; ++i) {
+    const int piece = 8 * i + first;
     if (piece >= pieces) break;
-    float values[kColumns];
-    piece_values<type>(load_as<uint4>(chunk + (piece * 8 + row) * 16), values);
+    float values[2][kColumns];
+    piece_values<type>(load_as<uint4>(unit + (piece * 8 + row) * 16), values[0]);
+    piece_values<type>(load_as<uint4>(unit + (piece * 8 + other) * 16), values[1]);
 #pragma unroll
     for (int n = 0; n < kTokens; ++n) {
       const std::byte* at = x + n * stride + piece * kColumns * 4;
 #pragma unroll
       for (int part = 0; part < kColumns / 4; ++part) {
         const float4 four = load_as<float4>(at + part * 16);
-        sums[n] = __fmaf_rn(values[4 * part], four.x, sums[n]);
-        sums[n] = __fmaf_rn(values[4 * part + 1], four.y, sums[n]);
-        sums[n] = __fmaf_rn(values[4 * part + 2], four.z, sums[n]);
-        sums[n] = __fmaf_rn(values[4 * part + 3], four.w, sums[n]);
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          sums[n][r] = __fmaf_rn(values[r][4 * part], four.x, sums[n][r]);
+          sums[n][r] = __fmaf_rn(values[r][4 * part + 1], four.y, sums[n][r]);
+          sums[n][r] = __fmaf_rn(values[r][4 * part + 2], four.z, sums[n][r]);
+          sums[n][r] = __fmaf_rn(values[r][4 * part + 3], four.w, sums[n][r]);
+        }
       }
     }
   }
