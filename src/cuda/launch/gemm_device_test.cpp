@@ -34,6 +34,7 @@ struct Weight {
     std::mt19937 random(seed);
     const std::vector<std::byte> file = testing::random_rows(dtype, rows, cols, random);
     const testing::DeviceBuffer<std::byte> source(file);
+    check_status(cudaDeviceSynchronize(), "test/upload");
     launch_pack(queue, view, source.data(), 0, rows);
     check_status(cudaStreamSynchronize(queue.stream), "test/pack");
     values = testing::decode_rows(dtype, file, rows, cols);
@@ -54,9 +55,9 @@ struct Input {
 };
 
 struct Context {
-  Context() : workspace(kGemmWorkspaceBytes), gemm(workspace.data()) {}
+  Context() : memory(kGemmMemoryBytes), gemm(memory.data()) {}
   LinearScratch with(const TestArray& scratch) { return {scratch.data(), scratch.bytes(), &gemm}; }
-  TestArray workspace;
+  TestArray memory;
   GemmContext gemm;
 };
 
@@ -316,7 +317,7 @@ TEST(GemmDevice, AnArmedFaultIsAnErrorOfItsSite) {
   args.gate = weight.view;
   args.up = weight.view;
   args.out = out.view();
-  for (const char* site : {"gemm/decode", "gemm/matmul", "gemm/glu"}) {
+  for (const char* site : {"gemm/ring", "gemm/decode", "gemm/matmul", "gemm/glu"}) {
     queue.faults().arm(site);
     EXPECT_THROW(launch_gemm_linear_glu(*queue, args, context.with(scratch)), Error) << site;
   }

@@ -23,7 +23,10 @@ namespace minfer::cuda {
 class TestQueue {
  public:
   explicit TestQueue(bool chained) : capabilities_(testing::test_capabilities()) {
-    check_status(cudaStreamCreate(&queue_.stream), "test/stream");
+    int lowest = 0;
+    int highest = 0;
+    check_status(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "test/stream");
+    check_status(cudaStreamCreateWithPriority(&queue_.stream, cudaStreamDefault, highest), "test/stream");
     queue_.capabilities = &capabilities_;
     queue_.faults = &faults_;
     queue_.chained = chained && capabilities_.tier >= Tier::hopper;
@@ -52,12 +55,17 @@ class TestArray {
   template <class T>
   explicit TestArray(const std::vector<T>& values) : TestArray(static_cast<int64_t>(values.size() * sizeof(T))) {
     check_status(cudaMemcpy(data_, values.data(), static_cast<size_t>(bytes_), cudaMemcpyHostToDevice), "test/upload");
+    check_status(cudaDeviceSynchronize(), "test/upload");
   }
   ~TestArray() { cudaFree(data_); }
   TestArray(const TestArray&) = delete;
   TestArray& operator=(const TestArray&) = delete;
 
-  void poison() { check_status(cudaMemset(data_, 0xFF, static_cast<size_t>(bytes_)), "test/poison"); }
+  // Whole before it returns: streams that don't wait for the default one read it next.
+  void poison() {
+    check_status(cudaMemset(data_, 0xFF, static_cast<size_t>(bytes_)), "test/poison");
+    check_status(cudaDeviceSynchronize(), "test/poison");
+  }
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   template <class T>
   const T* as() const {
@@ -108,6 +116,7 @@ class TestRows {
       }
     }
     check_status(cudaMemcpy(array_.data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "test/upload");
+    check_status(cudaDeviceSynchronize(), "test/upload");
   }
 
   Rows view() const { return {format_, array_.data(), rows_, width_}; }
