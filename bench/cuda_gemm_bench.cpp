@@ -1,7 +1,8 @@
 // What prefill costs in its linears alone: those of Qwen3-8B Q4_K_M (36 layers; V and down are Q6_K in every second
 // one), as one captured graph a step, at several row counts. Beside the whole: the decoding of the weights alone, the
 // products alone (of the same slices, and of whole bf16 matrices), and the decoding of each type.
-// Weights are random and rotate among enough layers that none is in the cache. cuda_gemm_bench [rows ...]
+// Weights are random and rotate among enough layers that none is in the cache. cuda_gemm_bench [rows ...]; 0: the
+// decoding of types only
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -91,7 +92,7 @@ double time_graph(const TestQueue& queue, const std::function<void()>& work) {
 
 class Bench {
  public:
-  Bench() : queue_(true), memory_(kGemmMemoryBytes), gemm_(memory_.data()) {
+  Bench() : queue_(true), workspace_(kGemmWorkspaceBytes), gemm_(workspace_.data()) {
     for (uint32_t i = 0; i < kSets; ++i) layers_.push_back(std::make_unique<Layer>(*queue_, i % 2 == 1, 100 * i));
   }
 
@@ -107,7 +108,7 @@ class Bench {
   }
 
   TestQueue queue_;
-  TestArray memory_;
+  TestArray workspace_;
   GemmContext gemm_;
   std::vector<std::unique_ptr<Layer>> layers_;
 };
@@ -139,8 +140,9 @@ void Bench::prefill(int64_t rows) {
   const TestRows inner_f32(ActivationFormat::f32, rows, kHidden);
   const TestRows state(ActivationFormat::f32, rows, kWidth, random_floats(rows * kWidth, 1.0F, 4));
   const TestArray qkv(rows * (kWidth + 2 * kKvWidth) * 4);
-  const TestArray scratch(gemm_glu_scratch_bytes(DType::q4_k, rows, kHidden, kWidth));
-  const TestArray decoded(kGemmSliceBytes);
+  const TestArray scratch(std::max({gemm_glu_scratch_bytes(DType::q4_k, rows, kHidden, kWidth),
+                                    gemm_scratch_bytes(DType::q4_k, rows, kWidth, kHidden),
+                                    gemm_scratch_bytes(DType::q4_k, rows, kWidth, kWidth)}));
   const LinearScratch with = {scratch.data(), scratch.bytes(), &gemm_};
   const auto out_at = [&](int64_t first, int64_t width) {
     return Rows{ActivationFormat::f32, qkv.data() + first * rows * 4, rows, width};
@@ -191,7 +193,7 @@ void Bench::prefill(int64_t rows) {
   };
   const auto decode = [&](const Weight& weight) {
     slices(weight.view.rows, weight.view.cols,
-           [&](int64_t first, int64_t count) { launch_decode(*queue_, {weight.view, first, count, decoded.data()}); });
+           [&](int64_t first, int64_t count) { launch_decode(*queue_, {weight.view, first, count, scratch.data()}); });
   };
   const double decode_ms = each_layer([&](const Layer& layer, int) {
     for (const Weight* weight : {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
@@ -248,11 +250,11 @@ void Bench::prefill(int64_t rows) {
     multiply(at, kWidth, inner, false, true);
   });
   const double sliced_ms = each_layer([&](const Layer&, int) {
-    multiply(decoded.data(), kWidth, x, false, false);
-    multiply(decoded.data(), 2 * kKvWidth, x, false, false);
-    multiply(decoded.data(), kWidth, attended, false, true);
-    slices(2 * kHidden, kWidth, [&](int64_t, int64_t count) { multiply_glu(decoded.data(), count); });
-    slices(kWidth, kHidden, [&](int64_t, int64_t count) { multiply(decoded.data(), count, inner, false, true); });
+    multiply(scratch.data(), kWidth, x, false, false);
+    multiply(scratch.data(), 2 * kKvWidth, x, false, false);
+    multiply(scratch.data(), kWidth, attended, false, true);
+    slices(2 * kHidden, kWidth, [&](int64_t, int64_t count) { multiply_glu(scratch.data(), count); });
+    slices(kWidth, kHidden, [&](int64_t, int64_t count) { multiply(scratch.data(), count, inner, false, true); });
   });
   const auto tokens = [&](double ms) { return static_cast<double>(rows) * 1000 / ms; };
   std::printf("rows %lld: %.2f ms, %.0f tokens/s; plain bf16 %.2f ms, %.0f tokens/s\n", static_cast<long long>(rows),
@@ -270,6 +272,8 @@ int main(int argc, char** argv) {
   std::vector<int64_t> rows;
   for (int i = 1; i < argc; ++i) rows.push_back(std::atoll(argv[i]));
   if (rows.empty()) rows = {256, 512, 2048};
-  for (const int64_t count : rows) bench.prefill(count);
+  for (const int64_t count : rows) {
+    if (count > 0) bench.prefill(count);
+  }
   return 0;
 }

@@ -1,6 +1,5 @@
 # Linears of many rows: weights decoded slice by slice, multiplied by cuBLASLt.
-list(APPEND MINFER_CUDA_SOURCES kernels/gemm/decode.cu kernels/gemm/decode_ring.cpp
-  kernels/gemm/gemm_context.cpp kernels/gemm/gemm_linear.cpp
+list(APPEND MINFER_CUDA_SOURCES kernels/gemm/decode.cu kernels/gemm/gemm_context.cpp kernels/gemm/gemm_linear.cpp
   kernels/gemm/glu_columns.cu kernels/gemm/slices.cpp)
 list(APPEND MINFER_CUDA_TESTS kernels/gemm/slices_test.cpp)
 list(APPEND MINFER_CUDA_DEVICE_TESTS launch/gemm_device_test.cpp)

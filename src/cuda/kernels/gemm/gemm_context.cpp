@@ -7,7 +7,6 @@
 #include <map>
 
 #include "base/error.hpp"
-#include "cuda/kernels/gemm/decode_ring.hpp"
 #include "cuda/kernels/gemm/product.hpp"
 #include "cuda/launch/gemm.hpp"
 
@@ -15,8 +14,8 @@ namespace minfer::cuda {
 namespace {
 
 constexpr const char* kSite = "gemm/matmul";
-constexpr uint32_t kRowAlignment = 16;     // of x and out
-constexpr uint32_t kSliceAlignment = 256;  // of decoded weights
+constexpr uint32_t kRowAlignment = 16;       // of x and out
+constexpr uint32_t kScratchAlignment = 256;  // of decoded weights
 
 struct Plan {
   cublasLtMatmulDescOpaque_t operation;
@@ -66,7 +65,7 @@ void choose_algorithm(cublasLtHandle_t handle, const GemmShape& shape, Plan& pla
   cublasLtMatmulPreferenceOpaque_t preference;
   check_status(cublasLtMatmulPreferenceInit(&preference), kSite);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kGemmWorkspaceBytes));
-  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kSliceAlignment);
+  set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kScratchAlignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kRowAlignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kRowAlignment);
   set(preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kRowAlignment);
@@ -85,22 +84,16 @@ void choose_algorithm(cublasLtHandle_t handle, const GemmShape& shape, Plan& pla
 }  // namespace
 
 struct GemmContext::State {
-  explicit State(std::byte* slices) : ring(slices) {}
-  DecodeRing ring;
   cublasLtHandle_t handle = nullptr;
   std::byte* workspace = nullptr;
   std::map<GemmShape, Plan> plans;
 };
 
-GemmContext::GemmContext(std::byte* memory) : state_(std::make_unique<State>(memory + kGemmWorkspaceBytes)) {
-  check(memory != nullptr && reinterpret_cast<uintptr_t>(memory) % kSliceAlignment == 0,
-        "a context's memory is on the device at a multiple of 256");
-  state_->workspace = memory;
+GemmContext::GemmContext(std::byte* workspace) : state_(std::make_unique<State>()) {
+  check(workspace != nullptr && reinterpret_cast<uintptr_t>(workspace) % kScratchAlignment == 0,
+        "cuBLASLt's workspace is device memory at a multiple of 256");
+  state_->workspace = workspace;
   check_status(cublasLtCreate(&state_->handle), "gemm/create");
-}
-
-DecodeRing& GemmContext::ring() {
-  return state_->ring;
 }
 
 GemmContext::~GemmContext() {

@@ -1,9 +1,8 @@
-// Linears of many rows: slices of weights decoded and multiplied in turn. See launch/gemm.hpp.
+// Linears of many rows: slices of weights decoded and multiplied in turn, all in one scratch. See launch/gemm.hpp.
 #include <algorithm>
 
 #include "base/error.hpp"
 #include "cuda/kernels/gemm/decode.hpp"
-#include "cuda/kernels/gemm/decode_ring.hpp"
 #include "cuda/kernels/gemm/product.hpp"
 #include "cuda/kernels/gemm/slices.hpp"
 #include "cuda/launch/gemm.hpp"
@@ -14,7 +13,12 @@ namespace {
 constexpr int64_t round_up(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
-constexpr int64_t kAlignment = 256;
+constexpr int64_t kScratchUnit = 256;
+
+// Rows that a slice takes at most, for a weight of this many.
+int64_t slice_limit(tensor::DType dtype, int64_t weight_rows, int64_t cols) {
+  return std::min(max_slice_rows(dtype, cols), round_up(weight_rows, kSliceStep));
+}
 
 int64_t element_bytes(tensor::DType dtype) {
   return gemm_is_tf32(dtype) ? 4 : 2;
@@ -24,6 +28,11 @@ void check_input(const Rows& x, tensor::DType dtype, int64_t cols) {
   check(x.format == (gemm_is_tf32(dtype) ? ActivationFormat::f32 : ActivationFormat::bf16),
         "prefill products read bf16, or f32 where weights are F16 or F32");
   check(x.width == cols, "a product's input has the weight's columns");
+}
+
+void check_scratch(const LinearScratch& scratch, int64_t bytes) {
+  check(scratch.gemm != nullptr && scratch.data != nullptr && scratch.bytes >= bytes,
+        "prefill products need a context and their scratch");
 }
 
 GemmProduct product_of(const Rows& x, tensor::DType dtype, const std::byte* weight, int64_t out_cols) {
@@ -43,63 +52,55 @@ int64_t f32_stride(const Rows& rows) {
   return row_stride(ActivationFormat::f32, rows.width) / static_cast<int64_t>(sizeof(float));
 }
 
-void multiply_segment(const Queue& queue, const LinearArgs& args, const LinearSegment& segment, GemmContext& gemm) {
+void multiply_segment(const Queue& queue, const LinearArgs& args, const LinearSegment& segment,
+                      const LinearScratch& scratch) {
   const PanelMatrix& weight = segment.weight;
-  const int64_t limit = max_slice_rows(weight.dtype, weight.cols);
+  const int64_t limit = slice_limit(weight.dtype, weight.rows, weight.cols);
   const int64_t step = slice_rows(args.x.rows, weight.rows, limit, queue.capabilities->multiprocessors);
-  DecodeRing& ring = gemm.ring();
   for (int64_t first = 0; first < weight.rows; first += step) {
     const int64_t rows = std::min(step, weight.rows - first);
-    std::byte* slice = ring.begin();
-    launch_decode(ring.side(queue), {weight, first, rows, slice});
-    ring.decoded(queue);
-    GemmProduct product = product_of(args.x, weight.dtype, slice, rows);
+    launch_decode(queue, {weight, first, rows, scratch.data});
+    GemmProduct product = product_of(args.x, weight.dtype, scratch.data, rows);
     product.shape.out_stride = f32_stride(segment.out);
     product.shape.has_bias = segment.bias != nullptr;
     product.shape.has_residual = args.residual != nullptr;
     if (segment.bias != nullptr) product.bias = segment.bias + first;
     if (args.residual != nullptr) product.residual = args.residual + first;
     product.out = segment.out.data + first * static_cast<int64_t>(sizeof(float));
-    gemm.multiply(queue, product);
-    ring.consumed(queue);
+    scratch.gemm->multiply(queue, product);
   }
 }
 
-// Bytes between the two decoded weights of a pair.
-int64_t pair_stride(const PanelMatrix& weight) {
-  return round_up(decoded_row_bytes(weight.dtype, weight.cols) * round_up(weight.rows, kPanelRows), kAlignment);
-}
-
 // Whether two segments can be one batched product: K and V, whose products alone would leave most of the card idle.
-bool can_pair(const LinearSegment& a, const LinearSegment& b) {
+bool can_pair(const LinearSegment& a, const LinearSegment& b, const LinearScratch& scratch) {
+  const int64_t decoded = decoded_row_bytes(a.weight.dtype, a.weight.cols) * round_up(a.weight.rows, kPanelRows);
   return a.weight.rows == b.weight.rows && gemm_is_tf32(a.weight.dtype) == gemm_is_tf32(b.weight.dtype) &&
          a.out.data < b.out.data && (a.bias == nullptr) == (b.bias == nullptr) &&
          (a.bias == nullptr || (a.bias < b.bias && (b.bias - a.bias) % 4 == 0)) &&
-         2 * pair_stride(a.weight) <= kGemmSliceBytes;
+         round_up(decoded, kScratchUnit) * 2 <= std::min(scratch.bytes, kSliceBytes);
 }
 
 void multiply_pair(const Queue& queue, const LinearArgs& args, const LinearSegment& a, const LinearSegment& b,
-                   GemmContext& gemm) {
+                   const LinearScratch& scratch) {
   const PanelMatrix& weight = a.weight;
-  const int64_t stride = pair_stride(weight);
-  DecodeRing& ring = gemm.ring();
-  std::byte* slice = ring.begin();
-  launch_decode_pair(ring.side(queue), {a.weight, 0, weight.rows, slice}, {b.weight, 0, weight.rows, slice + stride});
-  ring.decoded(queue);
-  GemmProduct product = product_of(args.x, weight.dtype, slice, weight.rows);
+  const int64_t decoded =
+      round_up(decoded_row_bytes(weight.dtype, weight.cols) * round_up(weight.rows, kPanelRows), kScratchUnit);
+  const DecodeTask first = {a.weight, 0, weight.rows, scratch.data};
+  const DecodeTask second = {b.weight, 0, weight.rows, scratch.data + decoded};
+  launch_decode_pair(queue, first, second);
+  GemmProduct product = product_of(args.x, weight.dtype, scratch.data, weight.rows);
   product.shape.out_stride = f32_stride(a.out);
   product.shape.has_bias = a.bias != nullptr;
   product.shape.batch = 2;
-  product.shape.weight_batch_stride = stride / element_bytes(weight.dtype);
+  product.shape.weight_batch_stride = decoded / element_bytes(weight.dtype);
   product.shape.out_batch_stride = (b.out.data - a.out.data) / static_cast<int64_t>(sizeof(float));
   if (a.bias != nullptr) product.shape.bias_batch_stride = b.bias - a.bias;
   product.bias = a.bias;
   product.out = a.out.data;
-  gemm.multiply(queue, product);
-  ring.consumed(queue);
+  scratch.gemm->multiply(queue, product);
 }
 
-// Rows of gate and up together, in a slice of the gated form.
+// Rows of gate, and of up, in a slice of the gated form.
 int64_t glu_limit(tensor::DType dtype, int64_t weight_rows, int64_t cols) {
   return std::min(max_slice_rows(dtype, cols), round_up(2 * weight_rows, kSliceStep));
 }
@@ -109,15 +110,17 @@ bool bf16_products(tensor::DType dtype, ActivationFormat out) {
   return !gemm_is_tf32(dtype) && out != ActivationFormat::f32;
 }
 
+int64_t glu_weight_bytes(tensor::DType dtype, int64_t weight_rows, int64_t cols) {
+  return round_up(glu_limit(dtype, weight_rows, cols) * decoded_row_bytes(dtype, cols), kScratchUnit);
+}
+
 void glu_slice(const Queue& queue, const LinearGluArgs& args, const LinearScratch& scratch, int64_t first,
                int64_t columns) {
   const tensor::DType dtype = args.gate.dtype;
   const int64_t padded = round_up(columns, kPanelRows);
-  DecodeRing& ring = scratch.gemm->ring();
-  std::byte* slice = ring.begin();
-  std::byte* up = slice + padded * decoded_row_bytes(dtype, args.gate.cols);
-  launch_decode_pair(ring.side(queue), {args.gate, first, columns, slice}, {args.up, first, columns, up});
-  ring.decoded(queue);
+  std::byte* up = scratch.data + padded * decoded_row_bytes(dtype, args.gate.cols);
+  launch_decode_pair(queue, {args.gate, first, columns, scratch.data}, {args.up, first, columns, up});
+  std::byte* products = scratch.data + glu_weight_bytes(dtype, args.gate.rows, args.gate.cols);
   const bool bf16 = bf16_products(dtype, args.out.format);
   for (int64_t row = 0; row < args.x.rows; row += kGluRows) {
     Rows x = args.x;
@@ -126,14 +129,13 @@ void glu_slice(const Queue& queue, const LinearGluArgs& args, const LinearScratc
     Rows out = args.out;
     out.data += row * row_stride(out.format, out.width);
     out.rows = x.rows;
-    GemmProduct product = product_of(x, dtype, slice, 2 * padded);
+    GemmProduct product = product_of(x, dtype, scratch.data, 2 * padded);
     product.shape.bf16_out = bf16;
     product.shape.out_stride = 2 * padded;
-    product.out = scratch.data;
+    product.out = products;
     scratch.gemm->multiply(queue, product);
-    if (row + kGluRows >= args.x.rows) ring.consumed(queue);
     GluColumns glu;
-    glu.x = scratch.data;
+    glu.x = products;
     glu.bf16 = bf16;
     glu.stride = 2 * padded;
     glu.up_column = padded;
@@ -149,35 +151,35 @@ void glu_slice(const Queue& queue, const LinearGluArgs& args, const LinearScratc
 
 }  // namespace
 
-int64_t gemm_scratch_bytes(tensor::DType /*dtype*/, int64_t /*rows*/, int64_t /*weight_rows*/, int64_t /*cols*/) {
-  return 0;
+int64_t gemm_scratch_bytes(tensor::DType dtype, int64_t /*rows*/, int64_t weight_rows, int64_t cols) {
+  return round_up(slice_limit(dtype, weight_rows, cols) * decoded_row_bytes(dtype, cols), kScratchUnit);
 }
 
 int64_t gemm_glu_scratch_bytes(tensor::DType dtype, int64_t rows, int64_t weight_rows, int64_t cols) {
   // Products may be f32: the output's format is not known here.
-  return round_up(std::min(rows, kGluRows) * glu_limit(dtype, weight_rows, cols) * 4, kAlignment);
+  const int64_t products = std::min(rows, kGluRows) * glu_limit(dtype, weight_rows, cols) * 4;
+  return glu_weight_bytes(dtype, weight_rows, cols) + round_up(products, kScratchUnit);
 }
 
 void launch_gemm_linear(const Queue& queue, const LinearArgs& args, const LinearScratch& scratch) {
   check(args.segments >= 1 && args.segments <= kMaxSegments, "a linear has 1 to 4 segments");
   check(args.residual == nullptr || args.segments == 1, "a residual goes with one segment");
-  check(scratch.gemm != nullptr, "prefill products need a context");
   if (args.x.rows == 0) return;
   for (int i = 0; i < args.segments; ++i) {
     const LinearSegment& segment = args.segment[i];
     const PanelMatrix& weight = segment.weight;
     check_input(args.x, weight.dtype, weight.cols);
+    check_scratch(scratch, gemm_scratch_bytes(weight.dtype, args.x.rows, weight.rows, weight.cols));
     check(segment.out.format == ActivationFormat::f32 && segment.out.width == weight.rows &&
               segment.out.rows == args.x.rows,
           "a segment's output is f32, [rows][weight rows]");
   }
-  scratch.gemm->ring().open(queue);
   for (int i = 0; i < args.segments; ++i) {
-    if (i + 1 < args.segments && can_pair(args.segment[i], args.segment[i + 1])) {
-      multiply_pair(queue, args, args.segment[i], args.segment[i + 1], *scratch.gemm);
+    if (i + 1 < args.segments && can_pair(args.segment[i], args.segment[i + 1], scratch)) {
+      multiply_pair(queue, args, args.segment[i], args.segment[i + 1], scratch);
       ++i;
     } else {
-      multiply_segment(queue, args, args.segment[i], *scratch.gemm);
+      multiply_segment(queue, args, args.segment[i], scratch);
     }
   }
 }
@@ -189,11 +191,8 @@ void launch_gemm_linear_glu(const Queue& queue, const LinearGluArgs& args, const
       "gate and up have one shape and read the same rows");
   check_input(args.x, gate.dtype, gate.cols);
   check(args.out.rows == args.x.rows && args.out.width == gate.rows, "a gated output is [rows][weight rows]");
-  check(scratch.gemm != nullptr && scratch.data != nullptr &&
-            scratch.bytes >= gemm_glu_scratch_bytes(gate.dtype, args.x.rows, gate.rows, gate.cols),
-        "gated products need a context and their scratch");
+  check_scratch(scratch, gemm_glu_scratch_bytes(gate.dtype, args.x.rows, gate.rows, gate.cols));
   if (args.x.rows == 0) return;
-  scratch.gemm->ring().open(queue);
   const int64_t step = slice_rows(std::min(args.x.rows, kGluRows), 2 * gate.rows,
                                   glu_limit(gate.dtype, gate.rows, gate.cols), queue.capabilities->multiprocessors) /
                        2;

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
-#include "cuda/launch/gemm.hpp"
-
 namespace minfer::cuda {
 namespace {
 
@@ -40,12 +37,7 @@ int64_t decoded_stride(tensor::DType dtype, int64_t cols) {
 }
 
 int64_t max_slice_rows(tensor::DType dtype, int64_t cols) {
-  const int64_t steps = kGemmSliceBytes / decoded_row_bytes(dtype, cols) / kSliceStep;
-  if (steps == 0) {
-    fail(ErrorCode::unsupported,
-         "the CUDA device multiplies matrices of up to {} columns at many rows; this one has {}; run it on the CPU",
-         kGemmSliceBytes / kSliceStep / decoded_row_bytes(dtype, 1) * 8, cols);
-  }
+  const int64_t steps = std::max<int64_t>(1, kSliceBytes / decoded_row_bytes(dtype, cols) / kSliceStep);
   return std::min(steps * kSliceStep, kSliceRows);
 }
 

@@ -10,10 +10,12 @@ namespace minfer::cuda {
 
 // Rows of a slice are a multiple of this, but for the last one's.
 inline constexpr int64_t kSliceStep = 256;
+// The most that a decoded slice takes, unless kSliceStep rows are more.
+inline constexpr int64_t kSliceBytes = int64_t{96} << 20;
 // The most rows of a slice: its panels are the second size of a grid.
 inline constexpr int64_t kSliceRows = 1 << 18;
 // Rows of x that the gated form handles at once: bounds its intermediate rows.
-inline constexpr int64_t kGluRows = 4096;
+inline constexpr int64_t kGluRows = 2048;
 
 // Whether decoded weights, and x, are f32 (multiplied as tf32); else bf16.
 bool gemm_is_tf32(tensor::DType dtype);
@@ -21,8 +23,7 @@ bool gemm_is_tf32(tensor::DType dtype);
 int64_t decoded_stride(tensor::DType dtype, int64_t cols);
 int64_t decoded_row_bytes(tensor::DType dtype, int64_t cols);
 
-// The most rows of a slice, a multiple of kSliceStep: they take kGemmSliceBytes or less. Errors: unsupported where not
-// even kSliceStep rows do.
+// The most rows of a slice, a multiple of kSliceStep.
 int64_t max_slice_rows(tensor::DType dtype, int64_t cols);
 
 // Rows of the slices of a weight of `weight_rows` (all but the last have them): at most `limit`, a multiple of
