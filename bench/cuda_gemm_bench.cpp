@@ -1,7 +1,8 @@
 // What prefill costs in its linears alone: those of Qwen3-8B Q4_K_M (36 layers; V and down are Q6_K in every second
 // one), as one captured graph a step, at several row counts. Beside the whole: the decoding of the weights alone, the
 // products alone (of the same slices, and of whole bf16 matrices), and the decoding of each type.
-// Weights are random and rotate among enough layers that none is in the cache. cuda_gemm_bench [rows ...]
+// Weights are random and rotate among enough layers that none is in the cache. cuda_gemm_bench [rows ...]; 0: the
+// decoding of types only
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -271,6 +272,8 @@ int main(int argc, char** argv) {
   std::vector<int64_t> rows;
   for (int i = 1; i < argc; ++i) rows.push_back(std::atoll(argv[i]));
   if (rows.empty()) rows = {256, 512, 2048};
-  for (const int64_t count : rows) bench.prefill(count);
+  for (const int64_t count : rows) {
+    if (count > 0) bench.prefill(count);
+  }
   return 0;
 }

@@ -52,12 +52,17 @@ class TestArray {
   template <class T>
   explicit TestArray(const std::vector<T>& values) : TestArray(static_cast<int64_t>(values.size() * sizeof(T))) {
     check_status(cudaMemcpy(data_, values.data(), static_cast<size_t>(bytes_), cudaMemcpyHostToDevice), "test/upload");
+    check_status(cudaDeviceSynchronize(), "test/upload");
   }
   ~TestArray() { cudaFree(data_); }
   TestArray(const TestArray&) = delete;
   TestArray& operator=(const TestArray&) = delete;
 
-  void poison() { check_status(cudaMemset(data_, 0xFF, static_cast<size_t>(bytes_)), "test/poison"); }
+  // Whole before it returns: streams that don't wait for the default one read it next.
+  void poison() {
+    check_status(cudaMemset(data_, 0xFF, static_cast<size_t>(bytes_)), "test/poison");
+    check_status(cudaDeviceSynchronize(), "test/poison");
+  }
   std::byte* data() const { return static_cast<std::byte*>(data_); }
   template <class T>
   const T* as() const {
@@ -108,6 +113,7 @@ class TestRows {
       }
     }
     check_status(cudaMemcpy(array_.data(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice), "test/upload");
+    check_status(cudaDeviceSynchronize(), "test/upload");
   }
 
   Rows view() const { return {format_, array_.data(), rows_, width_}; }

@@ -11,11 +11,11 @@ namespace minfer::cuda {
 // Rows of a slice are a multiple of this, but for the last one's.
 inline constexpr int64_t kSliceStep = 256;
 // The most that a decoded slice takes, unless kSliceStep rows are more.
-inline constexpr int64_t kSliceBytes = int64_t{48} << 20;
+inline constexpr int64_t kSliceBytes = int64_t{96} << 20;
 // The most rows of a slice: its panels are the second size of a grid.
 inline constexpr int64_t kSliceRows = 1 << 18;
 // Rows of x that the gated form handles at once: bounds its intermediate rows.
-inline constexpr int64_t kGluRows = 4096;
+inline constexpr int64_t kGluRows = 2048;
 
 // Whether decoded weights, and x, are f32 (multiplied as tf32); else bf16.
 bool gemm_is_tf32(tensor::DType dtype);

@@ -22,9 +22,9 @@ TEST(Slices, DecodedRows) {
 }
 
 TEST(Slices, AreBoundedInBytes) {
-  EXPECT_EQ(max_slice_rows(DType::q4_k, 4096), 6144);
-  EXPECT_EQ(max_slice_rows(DType::q4_k, 12288), 2048);
-  EXPECT_EQ(max_slice_rows(DType::f32, 4096), 3072);
+  EXPECT_EQ(max_slice_rows(DType::q4_k, 4096), 12288);
+  EXPECT_EQ(max_slice_rows(DType::q4_k, 12288), 4096);
+  EXPECT_EQ(max_slice_rows(DType::f32, 4096), 6144);
   EXPECT_EQ(max_slice_rows(DType::q8_0, 32), kSliceRows);
   // A width of which not even 256 rows fit.
   EXPECT_EQ(max_slice_rows(DType::q4_k, 1 << 20), 256);
@@ -56,8 +56,8 @@ TEST(Slices, EverySliceFitsTheScratch) {
 TEST(Slices, ScratchIsBounded) {
   EXPECT_EQ(gemm_scratch_bytes(DType::q4_k, 2048, 151936, 4096), kSliceBytes);
   EXPECT_EQ(gemm_scratch_bytes(DType::q4_k, 2048, 100, 256), 256 * 512);
-  EXPECT_EQ(gemm_glu_scratch_bytes(DType::q4_k, 2048, 12288, 4096), kSliceBytes + int64_t{2048} * 6144 * 4);
-  EXPECT_EQ(gemm_glu_scratch_bytes(DType::q4_k, 100000, 12288, 4096), kSliceBytes + kGluRows * 6144 * 4);
+  EXPECT_EQ(gemm_glu_scratch_bytes(DType::q4_k, 2048, 12288, 4096), kSliceBytes + int64_t{2048} * 12288 * 4);
+  EXPECT_EQ(gemm_glu_scratch_bytes(DType::q4_k, 100000, 12288, 4096), kSliceBytes + kGluRows * 12288 * 4);
 }
 
 }  // namespace
