@@ -74,13 +74,22 @@ std::vector<std::pair<tensor::DType, graph::Rows>> readers_of(const graph::Graph
   return {readers.begin(), readers.end()};
 }
 
-std::vector<graph::Format> formats_of(const PartPlan& part, const graph::Backend& device,
-                                      const graph::StepShape& shape) {
-  std::vector<graph::Format> formats;
+bool takes_norm(const graph::Backend& device, graph::Rows rows, const graph::StepShape& shape) {
+  if (!device.has_op(graph::Op::norm_linear)) return false;
+  graph::Graph lone{};
+  lone.shape = shape;
+  lone.values.assign(2, {{graph::Format::f32, rows, 1}, {}});
+  const graph::WeightId none = graph::kNoWeight;
+  const graph::Node node{graph::Op::norm_linear, {0}, {none, none, none}, {1}, graph::NormLinearAttributes{}};
+  return !device.unsupported_reason(lone, node);
+}
+
+std::vector<ReaderTraits> traits_of(const PartPlan& part, const graph::Backend& device, const graph::StepShape& shape) {
+  std::vector<ReaderTraits> traits;
   for (const auto& [dtype, rows] : part.readers) {
-    formats.push_back(device.activation_format(dtype, graph::row_count(rows, shape)));
+    traits.push_back({device.activation_format(dtype, graph::row_count(rows, shape)), takes_norm(device, rows, shape)});
   }
-  return formats;
+  return traits;
 }
 
 // The largest shape of each regime, the largest of all first.
@@ -94,10 +103,10 @@ std::vector<graph::StepShape> regime_shapes(const PartPlan& part, const graph::B
     buckets.insert(graph::bucket_shape(tokens, std::min(tokens, graph::kMaxOutputs), options.batch_tokens));
     tokens = buckets.rbegin()->tokens + 1;
   }
-  std::set<std::vector<graph::Format>> seen;
+  std::set<std::vector<ReaderTraits>> seen;
   std::vector<graph::StepShape> shapes;
   for (auto shape = buckets.rbegin(); shape != buckets.rend(); ++shape) {
-    if (seen.insert(formats_of(part, device, *shape)).second) shapes.push_back(*shape);
+    if (seen.insert(traits_of(part, device, *shape)).second) shapes.push_back(*shape);
   }
   return shapes;
 }
@@ -105,7 +114,7 @@ std::vector<graph::StepShape> regime_shapes(const PartPlan& part, const graph::B
 void add_regime(PartPlan& part, const graph::Backend& device, const graph::Graph& graph) {
   graph::check_supported(graph, device);
   const auto bytes = [&](const graph::ValueType& type, int64_t rows) { return device.value_bytes(type, rows); };
-  part.regimes.push_back({formats_of(part, device, graph.shape), graph::plan_memory(graph, bytes)});
+  part.regimes.push_back({traits_of(part, device, graph.shape), graph::plan_memory(graph, bytes)});
   graph::MemoryUse& use = part.memory;
   use.activation_bytes = std::max(use.activation_bytes, part.regimes.back().largest.arena_bytes);
   use.scratch_bytes = std::max(use.scratch_bytes, device.scratch_bytes(graph, part.kv));
@@ -261,9 +270,9 @@ int64_t layers_that_fit(const model::Model& model, const graph::Backend& device,
 
 const graph::MemoryPlan& largest_plan(const PartPlan& part, const graph::Backend& device,
                                       const graph::StepShape& shape) {
-  const auto formats = formats_of(part, device, shape);
+  const auto traits = traits_of(part, device, shape);
   const auto regime =
-      std::find_if(part.regimes.begin(), part.regimes.end(), [&](const StepRegime& r) { return r.formats == formats; });
+      std::find_if(part.regimes.begin(), part.regimes.end(), [&](const StepRegime& r) { return r.traits == traits; });
   check(regime != part.regimes.end(), "a step shape of no regime");
   return regime->largest;
 }

@@ -22,11 +22,18 @@ struct RunnerOptions;
 // The devices that a model may use, in order of preference; at least one.
 using Devices = std::span<const graph::Backend* const>;
 
-// Step shapes whose products read the same formats on a device: their graphs have the same values, and those of the
-// largest bound all others.
+// What a device does with a product in steps of one shape.
+struct ReaderTraits {
+  graph::Format format;  // that it reads
+  bool takes_norm;       // the norm before it can be part of it
+  auto operator<=>(const ReaderTraits&) const = default;
+};
+
+// Step shapes whose products a device treats alike: their graphs have the same values, and those of the largest bound
+// all others.
 struct StepRegime {
-  std::vector<graph::Format> formats;  // by PartPlan::readers
-  graph::MemoryPlan largest;           // of the largest shape's graph
+  std::vector<ReaderTraits> traits;  // by PartPlan::readers
+  graph::MemoryPlan largest;         // of the largest shape's graph
 };
 
 // Consecutive layers on one device.

@@ -57,7 +57,7 @@ std::map<std::string, int> op_counts(const Graph& graph) {
 }
 
 DeviceTraits all_ops(Format format) {
-  return {[](Op) { return true; }, [format](WeightId, int64_t) { return format; },
+  return {[](Op op) { return op != Op::norm_linear; }, [format](WeightId, int64_t) { return format; },
           [](const Graph&, const Node&) { return true; }};
 }
 
@@ -165,6 +165,33 @@ TEST(Passes, DeviceWithoutFusedOpsKeepsThePlainOnes) {
   EXPECT_EQ(counts["rope"], 2);
   EXPECT_EQ(counts["kv_append"], 1);
   EXPECT_EQ(counts["glu"], 1);
+}
+
+TEST(Passes, NormsEnterTheProductsThatTheDeviceRunsSo) {
+  const auto shapes = weights();
+  DeviceTraits device = all_ops(Format::q8);
+  device.has_op = [](Op) { return true; };
+  // Of the outputs' one row, not of 8 tokens.
+  device.runs = [](const Graph& graph, const Node& node) {
+    const bool normed = node.op == Op::norm_linear || node.op == Op::norm_linear_glu;
+    const ValueType& x = graph.values[static_cast<size_t>(node.inputs[0])].type;
+    return !normed || row_count(x.rows, graph.shape) <= 4;
+  };
+  auto counts = op_counts(optimize(block(shapes, {8, 1}), shapes, device));
+  EXPECT_EQ(counts["norm_linear"], 1);
+  EXPECT_EQ(counts["norm_linear_glu"], 0);
+  EXPECT_EQ(counts["rms_norm"], 2);
+  const Graph few = optimize(block(shapes, {4, 1}), shapes, device);
+  counts = op_counts(few);
+  EXPECT_EQ(counts["norm_linear"], 2);  // q, k and v; the output head
+  EXPECT_EQ(counts["norm_linear_glu"], 1);
+  EXPECT_EQ(counts["rms_norm"], 0);
+  EXPECT_EQ(counts["quantize"], 0);
+  for (const Node& node : few.nodes) {
+    if (node.op != Op::norm_linear) continue;
+    EXPECT_EQ(few.values[static_cast<size_t>(node.inputs[0])].type.format, Format::f32);
+    EXPECT_EQ(node.weights.size(), node.outputs.size() * 2 + 1);
+  }
 }
 
 TEST(Passes, TheFormatFollowsTheRowsThatAProductReads) {

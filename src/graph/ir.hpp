@@ -46,6 +46,8 @@ enum class Op : uint8_t {
   linear,
   glu,
   linear_glu,
+  norm_linear,
+  norm_linear_glu,
   add,
   rope_angles,
   rope,
@@ -54,7 +56,7 @@ enum class Op : uint8_t {
   attention,
   gather_rows,
 };
-inline constexpr int kOpCount = 13;
+inline constexpr int kOpCount = 15;
 
 struct EmbedAttributes {
   float scale;  // multiplies every element of the gathered row
@@ -64,6 +66,14 @@ struct RmsNormAttributes {
   int64_t group;  // elements normalised together: the width, or the head size for per-head norms
 };
 struct GluAttributes {
+  Activation activation;
+};
+// A linear, or a linear_glu, of an input that is normalised first, over its whole width.
+struct NormLinearAttributes {
+  float eps;
+};
+struct NormLinearGluAttributes {
+  float eps;
   Activation activation;
 };
 struct RopeAnglesAttributes {
@@ -99,8 +109,9 @@ struct AttentionAttributes {
   float softcap;       // cap * tanh(score / cap); 0: none
 };
 
-using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, GluAttributes, RopeAnglesAttributes,
-                                RopeAttributes, KvAppendAttributes, RopeAppendAttributes, AttentionAttributes>;
+using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, GluAttributes, NormLinearAttributes,
+                                NormLinearGluAttributes, RopeAnglesAttributes, RopeAttributes, KvAppendAttributes,
+                                RopeAppendAttributes, AttentionAttributes>;
 
 struct ValueType {
   Format format;

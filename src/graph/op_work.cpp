@@ -63,19 +63,30 @@ void add_attention(const WorkContext& context, const Node& node, const StepData&
   }
 }
 
-void add_products(const WorkContext& context, const Node& node, int64_t rows, OpWork& work) {
-  const bool q8 = value_of(context, node.inputs[0]).type.format == Format::q8;
-  // Each matrix is followed by its bias, or none.
-  for (size_t i = 0; i < node.weights.size(); ++i) {
-    if (node.weights[i] == kNoWeight) continue;
-    const HeldWeight& weight = context.weights[static_cast<size_t>(node.weights[i])];
-    work.bytes += weight.bytes;
-    if (i % 2 == 0) (q8 ? work.dot8_ops : work.float_ops) += 2 * rows * weight.shape.rows * weight.shape.cols;
-  }
+bool is_normed(const Node& node) {
+  return node.op == Op::norm_linear || node.op == Op::norm_linear_glu;
 }
 
 bool is_product(const Node& node) {
-  return node.op == Op::linear || node.op == Op::linear_glu;
+  return node.op == Op::linear || node.op == Op::linear_glu || is_normed(node);
+}
+
+// The first matrix among a product's weights: behind its norm, if it has one.
+size_t first_matrix(const Node& node) {
+  return is_normed(node) ? 1 : 0;
+}
+
+void add_products(const WorkContext& context, const Node& node, int64_t rows, OpWork& work) {
+  const bool q8 = value_of(context, node.inputs[0]).type.format == Format::q8;
+  // Each matrix is followed by its bias, or none.
+  for (size_t i = first_matrix(node); i < node.weights.size(); ++i) {
+    if (node.weights[i] == kNoWeight) continue;
+    const HeldWeight& weight = context.weights[static_cast<size_t>(node.weights[i])];
+    work.bytes += weight.bytes;
+    if ((i - first_matrix(node)) % 2 == 0) {
+      (q8 ? work.dot8_ops : work.float_ops) += 2 * rows * weight.shape.rows * weight.shape.cols;
+    }
+  }
 }
 
 }  // namespace
@@ -114,7 +125,7 @@ std::string node_kind(const WorkContext& context, const Node& node) {
   if (!is_product(node)) return {};
   std::string names;
   std::vector<std::string_view> types;
-  for (size_t i = 0; i < node.weights.size(); i += 2) {
+  for (size_t i = first_matrix(node); i < node.weights.size(); i += 2) {
     const HeldWeight& weight = context.weights[static_cast<size_t>(node.weights[i])];
     std::string_view name = weight.shape.name;
     if (name.starts_with(kLayerPrefix))

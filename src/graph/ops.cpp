@@ -15,6 +15,8 @@ constexpr std::array<OpInfo, kOpCount> kOps = {{
     {Op::linear, "linear", infer_linear},
     {Op::glu, "glu", infer_glu},
     {Op::linear_glu, "linear_glu", infer_linear_glu},
+    {Op::norm_linear, "norm_linear", infer_norm_linear},
+    {Op::norm_linear_glu, "norm_linear_glu", infer_norm_linear_glu},
     {Op::add, "add", infer_add},
     {Op::rope_angles, "rope_angles", infer_rope_angles},
     {Op::rope, "rope", infer_rope},

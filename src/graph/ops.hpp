@@ -40,6 +40,8 @@ std::vector<ValueType> infer_rms_norm(const NodeCheck&);
 std::vector<ValueType> infer_quantize(const NodeCheck&);
 std::vector<ValueType> infer_linear(const NodeCheck&);
 std::vector<ValueType> infer_linear_glu(const NodeCheck&);
+std::vector<ValueType> infer_norm_linear(const NodeCheck&);
+std::vector<ValueType> infer_norm_linear_glu(const NodeCheck&);
 std::vector<ValueType> infer_glu(const NodeCheck&);
 std::vector<ValueType> infer_add(const NodeCheck&);
 std::vector<ValueType> infer_rope_angles(const NodeCheck&);

@@ -29,6 +29,26 @@ Format read_format(const Graph& graph, const Node& linear, const DeviceTraits& d
   return device.activation_format(linear.weights[0], row_count(x.rows, graph.shape));
 }
 
+// Whether the device runs a node whose inputs and outputs have these types: asked of a graph of that node alone. A
+// device may lack it for some sizes: heads that are no whole blocks, say, or many rows.
+bool runs_alone(const DeviceTraits& device, const Graph& graph, const Node& node, std::span<const ValueType> inputs,
+                std::span<const ValueType> outputs) {
+  Graph lone{};
+  lone.shape = graph.shape;
+  Node alone = node;
+  alone.inputs.clear();
+  alone.outputs.clear();
+  for (const ValueType& type : inputs) {
+    alone.inputs.push_back(static_cast<ValueId>(lone.values.size()));
+    lone.values.push_back({type, {}});
+  }
+  for (const ValueType& type : outputs) {
+    alone.outputs.push_back(static_cast<ValueId>(lone.values.size()));
+    lone.values.push_back({type, {}});
+  }
+  return device.runs(lone, alone);
+}
+
 size_t index_of(const Graph& graph, const Node& node) {
   return static_cast<size_t>(&node - graph.nodes.data());
 }
@@ -130,6 +150,58 @@ Graph fuse_residual(const Graph& graph, std::span<const WeightShape> weights, co
 
 namespace {
 
+std::vector<ValueType> types_of(const Graph& graph, std::span<const ValueId> ids) {
+  std::vector<ValueType> types;
+  for (const ValueId id : ids) types.push_back(graph.values[static_cast<size_t>(id)].type);
+  return types;
+}
+
+// The product with the norm of its input in it.
+Node with_norm(const Node& product, const Node& norm) {
+  const float eps = std::get<RmsNormAttributes>(norm.attributes).eps;
+  Node fused{Op::norm_linear, norm.inputs, {norm.weights[0]}, product.outputs, NormLinearAttributes{eps}};
+  fused.weights.insert(fused.weights.end(), product.weights.begin(), product.weights.end());
+  if (product.op == Op::linear_glu) {
+    fused.op = Op::norm_linear_glu;
+    fused.attributes = NormLinearGluAttributes{eps, std::get<GluAttributes>(product.attributes).activation};
+  }
+  return fused;
+}
+
+}  // namespace
+
+Graph fuse_norm(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device) {
+  if (!device.has_op(Op::norm_linear) || !device.has_op(Op::norm_linear_glu)) return graph;
+  const Uses uses(graph);
+  const auto fused_of = [&](const Node& node) -> std::optional<Node> {
+    if (!is_plain_linear(node) && node.op != Op::linear_glu) return std::nullopt;
+    const Node* norm = sole_producer(graph, uses, node.inputs[0], Op::rms_norm);
+    if (norm == nullptr) return std::nullopt;
+    const ValueType& x = graph.values[static_cast<size_t>(norm->inputs[0])].type;
+    if (std::get<RmsNormAttributes>(norm->attributes).group != x.width) return std::nullopt;
+    Node fused = with_norm(node, *norm);
+    const bool runs = runs_alone(device, graph, fused, types_of(graph, fused.inputs), types_of(graph, fused.outputs));
+    return runs ? std::optional(std::move(fused)) : std::nullopt;
+  };
+  std::vector<bool> absorbed(graph.nodes.size(), false);
+  for (const Node& node : graph.nodes) {
+    if (fused_of(node)) absorbed[static_cast<size_t>(uses.producer[static_cast<size_t>(node.inputs[0])])] = true;
+  }
+  Rewriter rewriter(graph, weights);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (absorbed[i]) continue;
+    if (const auto fused = fused_of(node)) {
+      rewriter.emit(fused->op, fused->inputs, fused->weights, fused->attributes, fused->outputs);
+    } else {
+      rewriter.copy(node);
+    }
+  }
+  return rewriter.finish();
+}
+
+namespace {
+
 // One side of what precedes attention: rope over an optional per-head norm.
 struct RopeChain {
   const Node* rope;
@@ -210,26 +282,12 @@ Graph fuse_rope_append(const Graph& graph, std::span<const WeightShape> weights,
 namespace {
 
 bool can_output_other(Op op) {
-  return op == Op::rms_norm || op == Op::glu || op == Op::linear_glu || op == Op::attention;
+  return op == Op::rms_norm || op == Op::glu || op == Op::linear_glu || op == Op::norm_linear_glu ||
+         op == Op::attention;
 }
 
 bool reads_activation(Op op) {
   return op == Op::linear || op == Op::linear_glu;
-}
-
-// Whether the device runs `node` with an output of `output`, where its inputs have these types: asked of a graph of
-// that node alone. A device may lack it for some sizes: heads that are no whole blocks, say.
-bool can_write(const DeviceTraits& device, const Node& node, std::span<const ValueType> inputs,
-               const ValueType& output) {
-  Graph graph{};
-  Node alone = node;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    alone.inputs[i] = static_cast<ValueId>(graph.values.size());
-    graph.values.push_back({inputs[i], {}});
-  }
-  alone.outputs = {static_cast<ValueId>(graph.values.size())};
-  graph.values.push_back({output, {}});
-  return device.runs(graph, alone);
 }
 
 // The formats in which products read each value of a graph.
@@ -266,7 +324,7 @@ Graph quantize_activations(const Graph& graph, std::span<const WeightShape> weig
     }
     std::vector<ValueType> types;
     for (const ValueId input : inputs) types.push_back(rewriter.builder().type(input));
-    return can_write(device, node, types, type) ? type.format : Format::f32;
+    return runs_alone(device, graph, node, types, {&type, 1}) ? type.format : Format::f32;
   };
   for (const Node& node : graph.nodes) {
     std::vector<ValueId> inputs;
@@ -292,6 +350,7 @@ Graph optimize(const Graph& graph, std::span<const WeightShape> weights, const D
   Graph fused = fuse_gated(graph, weights, device);
   fused = fuse_residual(fused, weights, device);
   fused = fuse_linear_inputs(fused, weights, device);
+  fused = fuse_norm(fused, weights, device);
   fused = fuse_rope_append(fused, weights, device);
   return quantize_activations(fused, weights, device);
 }

@@ -6,6 +6,7 @@
 //   fuse_linear_inputs    linears of one input            -> one linear with several outputs
 //   fuse_gated            linear, linear, glu             -> linear_glu
 //   fuse_residual         linear, add                     -> linear with a residual
+//   fuse_norm             rms_norm, linear or linear_glu -> norm_linear or norm_linear_glu, where the device runs that
 //   fuse_rope_append      norms, ropes, kv_append         -> rope_append
 //   quantize_activations  f32 input of a linear that reads q8 or bf16: made so by its producer where the device can, or
 //                         by a quantize node
@@ -22,13 +23,15 @@ struct DeviceTraits {
   std::function<bool(Op)> has_op;  // whether the device has a row for the op
   // What a linear with this weight reads in a step of so many rows: f32, q8 or bf16.
   std::function<Format(WeightId, int64_t rows)> activation_format;
-  // Whether the device runs a node of a graph: asked before a producer is made to write another format than f32.
+  // Whether the device runs a node of a graph: asked before a producer is made to write another format than f32, and
+  // before a norm is fused.
   std::function<bool(const Graph&, const Node&)> runs;
 };
 
 Graph fuse_linear_inputs(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
 Graph fuse_gated(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
 Graph fuse_residual(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
+Graph fuse_norm(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
 Graph fuse_rope_append(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
 Graph quantize_activations(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device);
 

@@ -22,6 +22,8 @@ constexpr OpRow kRows[] = {
     {graph::Op::linear, linear_unsupported, run_linear},
     {graph::Op::glu, always, run_glu},
     {graph::Op::linear_glu, always, run_linear_glu},
+    {graph::Op::norm_linear, normed_unsupported, run_norm_linear},
+    {graph::Op::norm_linear_glu, normed_unsupported, run_norm_linear_glu},
     {graph::Op::add, always, run_add},
     {graph::Op::rope_angles, always, run_rope_angles},
     {graph::Op::rope, always, run_rope},

@@ -22,31 +22,63 @@ void run_quantize(const StepState& state, const graph::Node& node) {
   launch_convert(*state.queue, state.rows(node.inputs[0]), state.rows(node.outputs[0]));
 }
 
-void run_linear(const StepState& state, const graph::Node& node) {
+namespace {
+
+// The products of a node whose (matrix, bias) pairs begin at weights[first].
+LinearArgs linear_args(const StepState& state, const graph::Node& node, size_t first) {
   LinearArgs args;
   args.x = state.rows(node.inputs[0]);
-  args.residual = node.inputs.size() == 2 ? state.f32(node.inputs[1]) : nullptr;
   args.segments = static_cast<int>(node.outputs.size());
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    args.segment[i] = {state.weights->matrix(node.weights[2 * i]), state.weights->vector(node.weights[2 * i + 1]),
+    const size_t at = first + 2 * i;
+    args.segment[i] = {state.weights->matrix(node.weights[at]), state.weights->vector(node.weights[at + 1]),
                        state.rows(node.outputs[i])};
   }
+  return args;
+}
+
+LinearGluArgs glu_args(const StepState& state, const graph::Node& node, size_t first, graph::Activation activation) {
+  LinearGluArgs args;
+  args.x = state.rows(node.inputs[0]);
+  args.gate = state.weights->matrix(node.weights[first]);
+  args.gate_bias = state.weights->vector(node.weights[first + 1]);
+  args.up = state.weights->matrix(node.weights[first + 2]);
+  args.up_bias = state.weights->vector(node.weights[first + 3]);
+  args.activation = activation;
+  args.out = state.rows(node.outputs[0]);
+  return args;
+}
+
+}  // namespace
+
+void run_linear(const StepState& state, const graph::Node& node) {
+  LinearArgs args = linear_args(state, node, 0);
+  args.residual = node.inputs.size() == 2 ? state.f32(node.inputs[1]) : nullptr;
   launch_linear(*state.queue, args, state.linear_scratch);
+}
+
+void run_linear_glu(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::GluAttributes>(node.attributes);
+  launch_linear_glu(*state.queue, glu_args(state, node, 0, attributes.activation), state.linear_scratch);
+}
+
+void run_norm_linear(const StepState& state, const graph::Node& node) {
+  LinearArgs args = linear_args(state, node, 1);
+  args.norm = {state.weights->vector(node.weights[0]), std::get<graph::NormLinearAttributes>(node.attributes).eps};
+  launch_linear(*state.queue, args, state.linear_scratch);
+}
+
+void run_norm_linear_glu(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::NormLinearGluAttributes>(node.attributes);
+  LinearGluArgs args = glu_args(state, node, 1, attributes.activation);
+  args.norm = {state.weights->vector(node.weights[0]), attributes.eps};
+  launch_linear_glu(*state.queue, args, state.linear_scratch);
 }
 
 void run_glu(const StepState& state, const graph::Node& node) {
   const auto& attributes = std::get<graph::GluAttributes>(node.attributes);
   launch_glu(*state.queue, {state.rows(node.inputs[0]), state.rows(node.inputs[1]), attributes.activation,
                             state.rows(node.outputs[0])});
-}
-
-void run_linear_glu(const StepState& state, const graph::Node& node) {
-  const auto& attributes = std::get<graph::GluAttributes>(node.attributes);
-  launch_linear_glu(*state.queue,
-                    {state.rows(node.inputs[0]), state.weights->matrix(node.weights[0]),
-                     state.weights->matrix(node.weights[2]), state.weights->vector(node.weights[1]),
-                     state.weights->vector(node.weights[3]), attributes.activation, state.rows(node.outputs[0])},
-                    state.linear_scratch);
 }
 
 void run_add(const StepState& state, const graph::Node& node) {
@@ -142,6 +174,12 @@ void run_attention(const StepState& state, const graph::Node& node) {
 std::optional<std::string> linear_unsupported(const graph::Graph&, const graph::Node& node) {
   if (node.outputs.size() > static_cast<size_t>(kMaxSegments)) return "too many matrices in one product";
   return std::nullopt;
+}
+
+std::optional<std::string> normed_unsupported(const graph::Graph& graph, const graph::Node& node) {
+  const graph::ValueType& x = graph.values[static_cast<size_t>(node.inputs[0])].type;
+  if (graph::row_count(x.rows, graph.shape) > kNormRows || x.width > kNormColumns) return "norm of a large input";
+  return linear_unsupported(graph, node);
 }
 
 // A q8 row has blocks of 32 within a head.

@@ -14,6 +14,8 @@ void run_quantize(const StepState& state, const graph::Node& node);
 void run_linear(const StepState& state, const graph::Node& node);
 void run_glu(const StepState& state, const graph::Node& node);
 void run_linear_glu(const StepState& state, const graph::Node& node);
+void run_norm_linear(const StepState& state, const graph::Node& node);
+void run_norm_linear_glu(const StepState& state, const graph::Node& node);
 void run_add(const StepState& state, const graph::Node& node);
 void run_rope_angles(const StepState& state, const graph::Node& node);
 void run_rope(const StepState& state, const graph::Node& node);
@@ -23,6 +25,7 @@ void run_attention(const StepState& state, const graph::Node& node);
 void run_gather_rows(const StepState& state, const graph::Node& node);
 
 std::optional<std::string> linear_unsupported(const graph::Graph& graph, const graph::Node& node);
+std::optional<std::string> normed_unsupported(const graph::Graph& graph, const graph::Node& node);
 std::optional<std::string> attention_node_unsupported(const graph::Graph& graph, const graph::Node& node);
 
 // The frequencies of a graph's rope_angles nodes, behind one another in the order of the nodes; and where those of one

@@ -17,6 +17,9 @@ namespace minfer::cuda {
 
 inline constexpr int64_t kDecodeRows = 8;
 inline constexpr int64_t kSmallBatchRows = 8;
+// Rows whose norm can be part of a product: every block normalises them anew.
+inline constexpr int64_t kNormRows = 4;
+inline constexpr int64_t kNormColumns = 8192;
 inline constexpr int kMaxSegments = 4;
 
 // What a product with weights of `dtype` reads, for a step of `rows`: pure. Quantized: q8 up to kSmallBatchRows, bf16
@@ -30,10 +33,18 @@ struct LinearSegment {
   Rows out;                     // f32, [rows][weight.rows]
 };
 
+// An input that is normalised as it is read: x / sqrt(mean(x^2) + eps) * weight, over the whole row. x is then f32,
+// whatever the product reads. Up to kNormRows rows of kNormColumns.
+struct InputNorm {
+  const float* weight = nullptr;  // [x.width]; nullptr: none
+  float eps = 0;
+};
+
 struct LinearArgs {
   Rows x;            // format: activation_format
   int segments = 0;  // 1 .. kMaxSegments
   LinearSegment segment[kMaxSegments];
+  InputNorm norm;
   const float* residual = nullptr;  // [rows][weight.rows] at out's stride, with one segment only; may be out
 };
 
@@ -45,6 +56,7 @@ struct LinearGluArgs {
   const float* up_bias = nullptr;
   graph::Activation activation = graph::Activation::silu;
   Rows out;
+  InputNorm norm;
 };
 
 // Scratch for the largest of a graph's products: prefill tiles and intermediate rows. Pure.

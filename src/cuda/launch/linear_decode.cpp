@@ -107,8 +107,8 @@ int64_t panels_of(const PanelMatrix& matrix) {
 }
 
 // All but what a pass changes. `used`: which of the unit's types the launch has.
-DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&used)[2], const Rows& x, int64_t units,
-                     bool glu, const DecodeTuning& tuning) {
+DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&used)[2], const Rows& x,
+                     const InputNorm& norm, int64_t units, bool glu, const DecodeTuning& tuning) {
   const DType types[2] = {used[0] ? unit.a : unit.b, used[1] ? unit.b : unit.a};
   DecodeLaunch launch{};
   launch.glu = glu;
@@ -139,13 +139,17 @@ DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&us
   p.slots = launch.plan.slots;
   p.trigger_bytes = static_cast<int>(tuning.trigger_bytes);
   p.prefetch_bytes = static_cast<int>(tuning.prefetch_bytes);
+  p.norm = norm.weight;
+  p.norm_eps = norm.eps;
   return launch;
 }
 
-void check_input(const Rows& x, const PanelMatrix& weight) {
-  check(x.format == activation_format(weight.dtype, x.rows) && x.width == weight.cols && x.rows > 0 &&
-            x.rows <= kDecodeRows && weight.rows > 0,
+void check_input(const Rows& x, const InputNorm& norm, const PanelMatrix& weight) {
+  const bool normed = norm.weight != nullptr;
+  const ActivationFormat format = normed ? ActivationFormat::f32 : activation_format(weight.dtype, x.rows);
+  check(x.format == format && x.width == weight.cols && x.rows > 0 && x.rows <= kDecodeRows && weight.rows > 0,
         "a decode product's input doesn't match its weights");
+  check(!normed || (x.rows <= kNormRows && x.width <= kNormColumns), "a norm in a product that is too large for it");
 }
 
 // One launch a pass: the segments that `unit` serves.
@@ -158,7 +162,7 @@ void launch_unit(const Queue& queue, const LinearArgs& args, const DecodeUnit& u
     panels += panels_of(args.segment[s].weight);
     used[args.segment[s].weight.dtype == unit.a ? 0 : 1] = true;
   }
-  DecodeLaunch launch = prepare(queue, unit, used, args.x, panels, false, tuning);
+  DecodeLaunch launch = prepare(queue, unit, used, args.x, args.norm, panels, false, tuning);
   DecodeParams& p = launch.params;
   for (int64_t row = 0; row < args.x.rows; row += launch.plan.tokens) {
     p.rows = static_cast<int>(std::min<int64_t>(launch.plan.tokens, args.x.rows - row));
@@ -209,7 +213,7 @@ void launch_linear_decode(const Queue& queue, const LinearArgs& args, const Deco
         "a linear product of too many segments, or with a residual for more than one");
   bool done[kMaxSegments] = {};
   for (int first = 0; first < args.segments; ++first) {
-    check_input(args.x, args.segment[first].weight);
+    check_input(args.x, args.norm, args.segment[first].weight);
     if (done[first]) continue;
     const DecodeUnit& unit = choose_unit(args, done, first);
     bool chosen[kMaxSegments] = {};
@@ -222,14 +226,14 @@ void launch_linear_decode(const Queue& queue, const LinearArgs& args, const Deco
 }
 
 void launch_linear_glu_decode(const Queue& queue, const LinearGluArgs& args, const DecodeTuning& tuning) {
-  check_input(args.x, args.gate);
-  check_input(args.x, args.up);
+  check_input(args.x, args.norm, args.gate);
+  check_input(args.x, args.norm, args.up);
   check(args.gate.rows == args.up.rows, "gate and up have different numbers of rows");
   const DecodeUnit& unit = find_unit(args.gate.dtype, args.up.dtype);
   const int64_t panels = panels_of(args.gate);
   const bool used[2] = {args.gate.dtype == unit.a || args.up.dtype == unit.a,
                         args.gate.dtype != unit.a || args.up.dtype != unit.a};
-  DecodeLaunch launch = prepare(queue, unit, used, args.x, (panels + 3) / 4, true, tuning);
+  DecodeLaunch launch = prepare(queue, unit, used, args.x, args.norm, (panels + 3) / 4, true, tuning);
   DecodeParams& p = launch.params;
   p.segments = 2;
   for (int s = 0; s < 2; ++s) {

@@ -23,6 +23,12 @@ void check_input(const NodeCheck& node) {
           "the input must be f32, q8 or bf16");
 }
 
+void check_normed_input(const NodeCheck& node) {
+  require(node, node.inputs.size() == 1 && node.inputs[0].format == Format::f32, "the input must be one f32 value");
+  require(node, !node.weights.empty() && is_vector(node.weights[0], node.inputs[0].width),
+          "the norm must have one element a column");
+}
+
 }  // namespace
 
 // (x [rows][k], residual? f32 [rows][n]; (W [n][k], bias? [n]) ...) -> x W^T + bias + residual, f32, one a weight.
@@ -47,6 +53,29 @@ std::vector<ValueType> infer_linear_glu(const NodeCheck& node) {
   attributes_of<GluAttributes>(node);
   const int64_t gate_rows = check_pair(node, 0, node.inputs[0].width);
   require(node, gate_rows == check_pair(node, 2, node.inputs[0].width), "gate and up must have equal rows");
+  require_activation_output(node, gate_rows);
+  return {{node.output_format, node.inputs[0].rows, gate_rows}};
+}
+
+// (x f32 [rows][k]; norm [k], (W [n][k], bias? [n]) ...) -> (x / rms(x) * norm) W^T + bias, f32, one a weight.
+std::vector<ValueType> infer_norm_linear(const NodeCheck& node) {
+  attributes_of<NormLinearAttributes>(node);
+  check_normed_input(node);
+  require(node, node.weights.size() >= 3 && node.weights.size() % 2 == 1, "weights must be norm, (matrix, bias) pairs");
+  std::vector<ValueType> outputs;
+  for (size_t at = 1; at < node.weights.size(); at += 2) {
+    outputs.push_back({Format::f32, node.inputs[0].rows, check_pair(node, at, node.inputs[0].width)});
+  }
+  return outputs;
+}
+
+// (x f32 [rows][k]; norm [k], gate, gate bias?, up, up bias?) -> activation(gate y) * (up y) of y = x / rms(x) * norm.
+std::vector<ValueType> infer_norm_linear_glu(const NodeCheck& node) {
+  attributes_of<NormLinearGluAttributes>(node);
+  check_normed_input(node);
+  require_counts(node, 1, 5);
+  const int64_t gate_rows = check_pair(node, 1, node.inputs[0].width);
+  require(node, gate_rows == check_pair(node, 3, node.inputs[0].width), "gate and up must have equal rows");
   require_activation_output(node, gate_rows);
   return {{node.output_format, node.inputs[0].rows, gate_rows}};
 }

@@ -10,6 +10,7 @@
 #include "cuda/kernels/common/tile_ring.cuh"
 #include "cuda/kernels/linear/block_dot.cuh"
 #include "cuda/kernels/linear/decode_params.hpp"
+#include "cuda/kernels/linear/normed_input.cuh"
 #include "cuda/kernels/linear/plain_dot.cuh"
 
 namespace minfer::cuda {
@@ -315,7 +316,11 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 4 ? 2 : 1)
   wait_for_dependencies();
   const int row_bytes =
       panel_type(type_a).plain() ? p.cols * 4 : static_cast<int>(row_stride(ActivationFormat::q8, p.cols));
-  load_activations(p, kTokens, row_bytes, act);
+  if (p.norm != nullptr) {
+    load_normed_activations<panel_type(type_a).plain()>(p, kTokens, act);
+  } else {
+    load_activations(p, kTokens, row_bytes, act);
+  }
   for (int at = begin; at < end; at += group) {
     const int last = min(at + group, end);
     for_each_span<kGlu>(p, at, last, [&](const Span& span) {

@@ -25,6 +25,8 @@ struct DecodeParams {
   int units;           // of work: panels, or 4 panels of gate and of up
   const std::byte* x;  // of the pass's first row
   int64_t x_stride;
+  const float* norm;  // of f32 x, as it is read; nullptr: none
+  float norm_eps;
   int rows;  // of the pass, at most its tokens
   int cols;
   int panel_units;  // units of 512 columns a panel
