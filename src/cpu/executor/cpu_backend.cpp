@@ -70,7 +70,7 @@ class CpuBackend final : public graph::Backend {
  private:
   Isa isa_;
   ThreadPool pool_;
-  OpTimer timer_;
+  graph::OpTimer timer_;
 };
 
 void check_kv_format(size_t layer, std::string_view what, int64_t size, KvFormat format) {

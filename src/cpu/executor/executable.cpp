@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "graph/op_work.hpp"
 
 namespace minfer::cpu {
 
@@ -16,7 +15,7 @@ CpuWorkspace::CpuWorkspace(int64_t activation_bytes, int64_t scratch_bytes)
       scratch_(static_cast<size_t>(scratch_bytes), "attention scratch") {}
 
 CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool,
-                             const CpuWeights& weights, CpuKvStore& kv, CpuWorkspace& workspace, OpTimer& timer)
+                             const CpuWeights& weights, CpuKvStore& kv, CpuWorkspace& workspace, graph::OpTimer& timer)
     : graph_(std::move(graph)),
       plan_(std::move(plan)),
       pool_(pool),
@@ -149,38 +148,33 @@ void CpuExecutable::run_nodes() {
 }
 
 void CpuExecutable::prepare_timing() {
+  std::vector<int64_t> cache_row_bytes;
   for (size_t layer = 0; layer < state_.kv->spec().layers.size(); ++layer) {
     const KvLayerSpec spec = kv_layer_spec(state_.kv->spec(), layer);
-    cache_row_bytes_.push_back((kv_k_page_bytes(spec) + kv_v_page_bytes(spec)) / kKvPageTokens);
+    cache_row_bytes.push_back((kv_k_page_bytes(spec) + kv_v_page_bytes(spec)) / kKvPageTokens);
   }
-  const graph::WorkContext context{graph_, state_.weights->held(), cache_row_bytes_};
-  for (const graph::Node& node : graph_.nodes) {
-    timer_rows_.push_back(timer_.row(node.op, graph::node_kind(context, node)));
-  }
-  work_.resize(graph_.nodes.size());
+  step_timer_.emplace(timer_, graph_, state_.weights->held(), std::move(cache_row_bytes));
   stamps_.resize(graph_.nodes.size() + 1);
 }
 
 void CpuExecutable::run_timed(const graph::StepData& step, std::span<const std::span<const float>> imports) {
-  if (timer_rows_.empty()) prepare_timing();
-  const auto start = OpTimer::Clock::now();
+  if (!step_timer_) prepare_timing();
+  const auto start = Clock::now();
   bind(step);
   bind_imports(imports);
   pool_.run([&](Worker& worker) {
-    if (worker.index() == 0) stamps_[0] = OpTimer::Clock::now();
+    if (worker.index() == 0) stamps_[0] = Clock::now();
     for (size_t i = 0; i < rows_.size(); ++i) {
       const graph::Node& node = graph_.nodes[i];
       if (state_.rows(node.outputs[0]) > 0) rows_[i]->run(state_, node, worker);
       // Every op ends with a barrier: all threads are done with it.
-      if (worker.index() == 0) stamps_[i + 1] = OpTimer::Clock::now();
+      if (worker.index() == 0) stamps_[i + 1] = Clock::now();
     }
   });
-  const auto whole = OpTimer::Clock::now() - start;
-  const graph::WorkContext context{graph_, state_.weights->held(), cache_row_bytes_};
-  for (size_t i = 0; i < work_.size(); ++i) work_[i] = graph::node_work(context, graph_.nodes[i], step);
-  const bool decode = std::all_of(step.sequences.begin(), step.sequences.end(),
-                                  [](const graph::SequenceStep& sequence) { return sequence.rows == 1; });
-  timer_.add({decode, state_.tokens, whole, stamps_, timer_rows_, work_});
+  const auto seconds = [](Clock::duration duration) { return std::chrono::duration<double>(duration).count(); };
+  const double whole = seconds(Clock::now() - start);
+  for (size_t i = 0; i < rows_.size(); ++i) step_timer_->node_seconds()[i] = seconds(stamps_[i + 1] - stamps_[i]);
+  step_timer_->add(step, whole);
 }
 
 std::span<const float> CpuExecutable::run(const graph::StepData& step,

@@ -5,14 +5,16 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/thread_pool.hpp"
 #include "cpu/executor/op_table.hpp"
-#include "cpu/executor/op_timer.hpp"
 #include "cpu/runtime/memory.hpp"
 #include "graph/backend.hpp"
+#include "graph/op_timer.hpp"
 
 namespace minfer::cpu {
 
@@ -32,7 +34,7 @@ class CpuExecutable final : public graph::Executable {
  public:
   // Errors: internal for a workspace that is smaller than the plan's arena or the graph's scratch.
   CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool, const CpuWeights& weights,
-                CpuKvStore& kv, CpuWorkspace& workspace, OpTimer& timer);
+                CpuKvStore& kv, CpuWorkspace& workspace, graph::OpTimer& timer);
 
   std::span<const float> run(const graph::StepData& step, std::span<const std::span<const float>> imports) override;
   std::span<const float> exported(size_t index) const override;
@@ -62,12 +64,10 @@ class CpuExecutable final : public graph::Executable {
   std::array<std::vector<AttentionSequence>, graph::kMaxKvGroups> sequences_;
   size_t groups_;
 
-  OpTimer& timer_;
-  // By node; empty until the first timed step.
-  std::vector<size_t> timer_rows_;
-  std::vector<graph::OpWork> work_;
-  std::vector<OpTimer::Clock::time_point> stamps_;  // the start, and each node's end
-  std::vector<int64_t> cache_row_bytes_;            // by layer
+  using Clock = std::chrono::steady_clock;
+  graph::OpTimer& timer_;
+  std::optional<graph::StepTimer> step_timer_;  // from the first timed step on
+  std::vector<Clock::time_point> stamps_;       // the start, and each node's end
 };
 
 }  // namespace minfer::cpu

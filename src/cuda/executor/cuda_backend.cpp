@@ -34,8 +34,8 @@ class CudaBackend final : public graph::Backend {
   }
   graph::DeviceMemory memory() const override { return device_.memory(); }
   graph::DeviceLimits measure_limits() override;
-  void set_op_timing(bool) override {}
-  graph::OpTimes op_times() const override { return {}; }
+  void set_op_timing(bool on) override { timer_.set(on); }
+  graph::OpTimes op_times() const override { return timer_.times(); }
 
   std::optional<std::string> unsupported_reason(const graph::Graph& graph, const graph::Node& node) const override {
     const OpRow* row = find_op(node.op);
@@ -74,11 +74,12 @@ class CudaBackend final : public graph::Backend {
                                              graph::Workspace& workspace) override {
     return std::make_unique<CudaExecutable>(device_, std::move(graph), std::move(plan),
                                             dynamic_cast<const CudaWeights&>(weights), dynamic_cast<CudaKvStore&>(kv),
-                                            dynamic_cast<CudaWorkspace&>(workspace));
+                                            dynamic_cast<CudaWorkspace&>(workspace), timer_);
   }
 
  private:
   Device device_;
+  graph::OpTimer timer_;
 };
 
 void CudaBackend::check_kv(const graph::KvSpec& spec) const {

@@ -76,13 +76,14 @@ int64_t graph_scratch_bytes(const Capabilities& capabilities, const graph::Graph
 }
 
 CudaExecutable::CudaExecutable(Device& device, graph::Graph graph, graph::MemoryPlan plan, const CudaWeights& weights,
-                               const CudaKvStore& kv, CudaWorkspace& workspace)
+                               const CudaKvStore& kv, CudaWorkspace& workspace, graph::OpTimer& timer)
     : device_(device),
       graph_(std::move(graph)),
       plan_(std::move(plan)),
       kv_(kv),
       workspace_(workspace),
       layout_(graph_.shape, kv.spec()),
+      timer_(timer),
       device_data_(workspace.scratch().data()) {
   check(plan_.arena_bytes <= workspace.arena().bytes(), "a graph larger than its workspace");
   check(graph_scratch_bytes(device.capabilities(), graph_, kv.spec()) <= workspace.scratch().bytes(),
@@ -138,6 +139,33 @@ void CudaExecutable::record() {
       row->run(state_, node);
     }
   });
+}
+
+void CudaExecutable::prepare_timing() {
+  std::vector<int64_t> cache_row_bytes;
+  const graph::KvSpec& spec = kv_.spec();
+  for (const graph::KvLayer& layer : spec.layers) {
+    cache_row_bytes.push_back((kv_part_bytes(spec.key_format, layer.kv_heads, layer.key_size) +
+                               kv_part_bytes(spec.value_format, layer.kv_heads, layer.value_size)) /
+                              kKvPageTokens);
+  }
+  step_timer_.emplace(timer_, graph_, state_.weights->held(), std::move(cache_row_bytes));
+  stamps_.resize(graph_.nodes.size() + 1);
+}
+
+void CudaExecutable::run_timed(const graph::StepData& step) {
+  if (!step_timer_) prepare_timing();
+  const Queue& queue = device_.queue();
+  stamps_[0].record(queue);
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    find_op(graph_.nodes[i].op)->run(state_, graph_.nodes[i]);
+    stamps_[i + 1].record(queue);
+  }
+  device_.wait("step/timed");
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    step_timer_->node_seconds()[i] = stamps_[i + 1].seconds_since(stamps_[i]);
+  }
+  step_timer_->add(step, stamps_.back().seconds_since(stamps_.front()));
 }
 
 // The kernels index memory by what a step names: a wrong number must end here. Pages before the window are not read.
@@ -244,10 +272,14 @@ std::span<const float> CudaExecutable::run(const graph::StepData& step,
   std::span<const float> logits;
   device_.run([&] {
     const Queue& queue = device_.queue();
-    if (work_.empty()) record();
+    if (work_.empty() && !timer_.on()) record();
     copy_to_device(queue, "step/data", device_data_, host_data_, data_bytes);
     for (size_t i = 0; i < imports.size(); ++i) import_rows(graph_.imports[i], imports[i]);
-    work_.replay(queue);
+    if (timer_.on()) {
+      run_timed(step);
+    } else {
+      work_.replay(queue);
+    }
     for (size_t i = 0; i < graph_.exports.size(); ++i) {
       exports_[i] = fetch_rows(graph_.exports[i], results);
       results += exports_[i].size();

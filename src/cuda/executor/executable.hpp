@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "cuda/launch/gemm.hpp"
 #include "cuda/runtime/device.hpp"
 #include "graph/backend.hpp"
+#include "graph/op_timer.hpp"
 
 namespace minfer::cuda {
 
@@ -50,7 +52,7 @@ class CudaExecutable final : public graph::Executable {
  public:
   // Errors: internal for a workspace that is too small; device.
   CudaExecutable(Device& device, graph::Graph graph, graph::MemoryPlan plan, const CudaWeights& weights,
-                 const CudaKvStore& kv, CudaWorkspace& workspace);
+                 const CudaKvStore& kv, CudaWorkspace& workspace, graph::OpTimer& timer);
 
   std::span<const float> run(const graph::StepData& step, std::span<const std::span<const float>> imports) override;
   std::span<const float> exported(size_t index) const override;
@@ -58,6 +60,9 @@ class CudaExecutable final : public graph::Executable {
  private:
   void place(const CudaWeights& weights);
   void record();
+  // Without the recording, node by node, with an event after each.
+  void run_timed(const graph::StepData& step);
+  void prepare_timing();
   // Writes the step's data to pinned memory; returns its bytes. Errors: internal for a step that does not fit the shape
   // or names a row, position or page that there is not.
   int64_t bind(const graph::StepData& step);
@@ -77,7 +82,10 @@ class CudaExecutable final : public graph::Executable {
   StepState state_{};
   DeviceBuffer frequencies_;
   RecordedWork work_;
-  std::byte* device_data_;  // where the step's data goes
+  graph::OpTimer& timer_;
+  std::optional<graph::StepTimer> step_timer_;  // from the first timed step on
+  std::vector<TimingEvent> stamps_;             // the start, and each node's end
+  std::byte* device_data_;                      // where the step's data goes
   // Of the step at hand.
   std::byte* host_data_ = nullptr;
   int64_t tokens_ = 0;

@@ -181,6 +181,27 @@ void clear(const Queue& queue, const char* site, void* device, int64_t bytes) {
   check_status(cudaMemsetAsync(device, 0, static_cast<size_t>(bytes), queue.stream), site);
 }
 
+TimingEvent::TimingEvent() {
+  check_status(cudaEventCreate(&event_), "timing/event");
+}
+
+TimingEvent::~TimingEvent() {
+  if (event_ != nullptr) cudaEventDestroy(event_);
+}
+
+TimingEvent::TimingEvent(TimingEvent&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
+
+void TimingEvent::record(const Queue& queue) {
+  guard_call(queue, "timing/record");
+  check_status(cudaEventRecord(event_, queue.stream), "timing/record");
+}
+
+double TimingEvent::seconds_since(const TimingEvent& earlier) const {
+  float milliseconds = 0;
+  check_status(cudaEventElapsedTime(&milliseconds, earlier.event_, event_), "timing/elapsed");
+  return static_cast<double>(milliseconds) * 1e-3;
+}
+
 RecordedWork::RecordedWork(const Queue& queue, const std::function<void()>& work) {
   guard_call(queue, "graph/record");
   check_status(cudaStreamBeginCapture(queue.stream, cudaStreamCaptureModeThreadLocal), "graph/record");

@@ -83,6 +83,21 @@ void copy_rows_to_host(const Queue& queue, const char* site, float* host, const 
                        int64_t rows, int64_t width);
 void clear(const Queue& queue, const char* site, void* device, int64_t bytes);
 
+// A moment on the queue, for timing.
+class TimingEvent {
+ public:
+  TimingEvent();
+  ~TimingEvent();
+  TimingEvent(TimingEvent&& other) noexcept;
+  TimingEvent& operator=(TimingEvent&&) = delete;
+  void record(const Queue& queue);
+  // Both have passed.
+  double seconds_since(const TimingEvent& earlier) const;
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 // Work recorded once and replayed as one call: launches and copies between addresses that stay the same.
 class RecordedWork {
  public:
