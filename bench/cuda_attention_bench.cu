@@ -90,11 +90,14 @@ class Layers {
         scratch_(attention_scratch_bytes({}, view(0), kHeads, rows_, o.sequences, o.length, o.rows == 1)) {}
 
   int64_t layers() const { return layers_; }
-  double bytes() const { return static_cast<double>(options_.sequences * options_.length) * 2 * static_cast<double>(part_) / 64; }
+  double bytes() const {
+    return static_cast<double>(options_.sequences * options_.length) * 2 * static_cast<double>(part_) / 64;
+  }
 
   void fill(const Queue& queue) {
     const auto fill_part = [&](void* data, int64_t bytes) {
-      launch_kernel(queue, "bench/fill", {dim3(1024), dim3(256)}, fill_kernel, static_cast<uint16_t*>(data), bytes / 2, 7U);
+      launch_kernel(queue, "bench/fill", {dim3(1024), dim3(256)}, fill_kernel, static_cast<uint16_t*>(data), bytes / 2,
+                    7U);
     };
     fill_part(cache_.data(), layers_ * pages_ * 2 * part_);
     std::vector<float> q(static_cast<size_t>(rows_ * kHeads * kHeadSize));
@@ -106,16 +109,28 @@ class Layers {
 
   void launch(const Queue& queue) {
     for (int64_t layer = 0; layer < layers_; ++layer) {
-      const StepView step{infos_.data(), tables_.data(), slots_.data(), row_sequence_.data(), nullptr,
-                          options_.sequences, rows_, options_.rows == 1, options_.length};
+      const StepView step{infos_.data(),      tables_.data(), slots_.data(),      row_sequence_.data(), nullptr,
+                          options_.sequences, rows_,          options_.rows == 1, options_.length};
       const Rows q = f32_rows(q_.data(), rows_, kHeads * kHeadSize);
       if (options_.with_rope) {
         const Rows k = f32_rows(k_.data(), rows_, kKvHeads * kHeadSize);
-        launch_rope_append(queue, {.q = q, .k = k, .v = k, .angles = f32_rows(angles_.data(), rows_, kHeadSize),
-                                   .eps = 1e-6F, .heads = kHeads, .kv = view(layer), .step = step, .q_out = q});
+        launch_rope_append(queue, {.q = q,
+                                   .k = k,
+                                   .v = k,
+                                   .angles = f32_rows(angles_.data(), rows_, kHeadSize),
+                                   .eps = 1e-6F,
+                                   .heads = kHeads,
+                                   .kv = view(layer),
+                                   .step = step,
+                                   .q_out = q});
       }
-      launch_attention(queue, {.q = q, .out = f32_rows(out_.data(), rows_, kHeads * kHeadSize), .heads = kHeads,
-                               .scale = 0.0884F, .kv = view(layer), .step = step, .scratch = scratch_.data()});
+      launch_attention(queue, {.q = q,
+                               .out = f32_rows(out_.data(), rows_, kHeads * kHeadSize),
+                               .heads = kHeads,
+                               .scale = 0.0884F,
+                               .kv = view(layer),
+                               .step = step,
+                               .scratch = scratch_.data()});
     }
   }
 
@@ -127,8 +142,8 @@ class Layers {
   std::vector<SequenceInfo> make_infos(const Options& o) const {
     std::vector<SequenceInfo> infos;
     for (int64_t s = 0; s < o.sequences; ++s) {
-      infos.push_back({static_cast<int32_t>(s * o.rows), static_cast<int32_t>(o.rows), static_cast<int32_t>(o.length - o.rows),
-                       static_cast<int32_t>(s * (pages_ / o.sequences))});
+      infos.push_back({static_cast<int32_t>(s * o.rows), static_cast<int32_t>(o.rows),
+                       static_cast<int32_t>(o.length - o.rows), static_cast<int32_t>(s * (pages_ / o.sequences))});
     }
     return infos;
   }
@@ -142,7 +157,8 @@ class Layers {
     std::vector<int32_t> slots;
     for (int64_t s = 0; s < options_.sequences; ++s) {
       for (int64_t p = options_.length - options_.rows; p < options_.length; ++p) {
-        slots.push_back(page_ids_[static_cast<size_t>(s * (pages_ / options_.sequences) + p / 64)] * 64 + static_cast<int32_t>(p % 64));
+        slots.push_back(page_ids_[static_cast<size_t>(s * (pages_ / options_.sequences) + p / 64)] * 64 +
+                        static_cast<int32_t>(p % 64));
       }
     }
     return slots;
@@ -201,9 +217,9 @@ const char* name_of(KvFormat format) {
 
 void bench_decode(const Queue& queue) {
   for (const KvFormat format : {KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
-    for (const int64_t length : {512, 1024, 4096, 16384}) {
+    for (const int64_t length : {64, 128, 512, 1024, 4096, 16384}) {
       for (const int64_t sequences : {1, 8, 32, 100}) {
-        if (sequences * length > 32 * 16384) continue;
+        if (sequences * length > 32 * 16384 || (length < 512 && sequences != 1)) continue;
         Layers plain({format, sequences, length, 1});
         const double us = microseconds(queue, plain);
         std::printf("decode %-4s %3d sequences x %5d: %8.2f us a layer, %5.2f TB/s", name_of(format),
@@ -225,8 +241,8 @@ void bench_prefill(const Queue& queue) {
       const double us = microseconds(queue, layers);
       const double length = static_cast<double>(std::max<int64_t>(rows, 512));
       const double pairs = static_cast<double>(rows) * (length - static_cast<double>(rows - 1) / 2);
-      std::printf("prefill %-4s %5d rows: %9.2f us a layer, %5.1f TFLOP/s\n", name_of(format), static_cast<int>(rows), us,
-                  4.0 * static_cast<double>(kHeads * kHeadSize) * pairs / us / 1e6);
+      std::printf("prefill %-4s %5d rows: %9.2f us a layer, %5.1f TFLOP/s\n", name_of(format), static_cast<int>(rows),
+                  us, 4.0 * static_cast<double>(kHeads * kHeadSize) * pairs / us / 1e6);
     }
   }
 }
@@ -240,6 +256,7 @@ int bench(const std::string& which) {
   require(cudaGetDeviceProperties(&properties, device));
   Capabilities capabilities;
   capabilities.multiprocessors = properties.multiProcessorCount;
+  capabilities.shared_bytes_per_multiprocessor = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
   Queue queue;
   require(cudaStreamCreateWithFlags(&queue.stream, cudaStreamNonBlocking));
   queue.capabilities = &capabilities;

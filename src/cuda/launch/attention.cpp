@@ -57,6 +57,8 @@ attention::AttentionParams params_of(const AttentionArgs& args, const AttentionP
   p.split_rows = static_cast<int>(plan.split_rows);
   p.split_limit = static_cast<int>(plan.split_limit);
   p.split_columns = static_cast<int>(plan.split_columns);
+  p.split_stride = static_cast<int>(plan.splits);
+  p.head_chunks = static_cast<int>(plan.head_chunks);
   p.counters = reinterpret_cast<unsigned*>(args.scratch);
   p.partials = reinterpret_cast<float*>(args.scratch + attention_counter_bytes());
   return p;
@@ -83,18 +85,18 @@ const char* attention_unsupported(const KvLayerView& kv, int64_t heads) {
     return "heads have more than 512 elements";
   }
   if (kv.key_format == KvFormat::q8_0 && kv.key_size % 32 != 0) return "q8_0 keys need heads of whole blocks of 32";
-  if (kv.value_format == KvFormat::q8_0 && kv.value_size % 32 != 0) return "q8_0 values need heads of whole blocks of 32";
+  if (kv.value_format == KvFormat::q8_0 && kv.value_size % 32 != 0)
+    return "q8_0 values need heads of whole blocks of 32";
   return nullptr;
 }
 
-int64_t attention_scratch_bytes(const Capabilities& /*capabilities*/, const KvLayerView& kv, int64_t heads, int64_t rows,
-                                int64_t sequences, int64_t sequence_tokens, bool decode) {
-  return attention_counter_bytes() +
-         attention_partial_bytes(kv, {.heads = heads,
-                                      .rows = rows,
-                                      .sequences = sequences,
-                                      .sequence_tokens = sequence_tokens,
-                                      .decode = decode});
+int64_t attention_scratch_bytes(const Capabilities& /*capabilities*/, const KvLayerView& kv, int64_t heads,
+                                int64_t rows, int64_t sequences, int64_t sequence_tokens, bool decode) {
+  return attention_counter_bytes() + attention_partial_bytes(kv, {.heads = heads,
+                                                                  .rows = rows,
+                                                                  .sequences = sequences,
+                                                                  .sequence_tokens = sequence_tokens,
+                                                                  .decode = decode});
 }
 
 void launch_attention(const Queue& queue, const AttentionArgs& args) {
@@ -109,13 +111,12 @@ void launch_attention(const Queue& queue, const AttentionArgs& args) {
     if (kernels.format != args.kv.key_format) continue;
     bool launched = true;
     if (plan.tiles) {
-      launched = kernels.tiles(
-          queue, params, {static_cast<unsigned>(args.kv.kv_heads), static_cast<unsigned>(plan.tile_count)});
+      launched = kernels.tiles(queue, params,
+                               {static_cast<unsigned>(args.kv.kv_heads), static_cast<unsigned>(plan.tile_count)});
     }
     if (plan.split) {
       launched = launched && kernels.split(queue, params,
-                                           {static_cast<unsigned>(plan.head_chunks), static_cast<unsigned>(plan.splits),
-                                            static_cast<unsigned>(args.step.sequence_capacity), plan.wide});
+                                           {args.step.sequence_capacity * plan.head_chunks * plan.splits, plan.wide});
     }
     check(launched, "attention was planned for a head size that no kernel has");
   }

@@ -26,7 +26,7 @@ class DeviceArray {
  public:
   explicit DeviceArray(size_t count) : count_(std::max<size_t>(count, 1)) {
     EXPECT_EQ(cudaMalloc(&data_, count_ * sizeof(T)), cudaSuccess);
-    EXPECT_EQ(cudaMemset(data_, 0xFF, count_ * sizeof(T)), cudaSuccess);
+    poison();
   }
   explicit DeviceArray(const std::vector<T>& host) : DeviceArray(host.size()) { upload(host); }
   ~DeviceArray() { cudaFree(data_); }
@@ -34,11 +34,16 @@ class DeviceArray {
   DeviceArray& operator=(const DeviceArray&) = delete;
 
   T* data() const { return data_; }
+  // Waits: the streams of the tests don't wait for the default one.
   void upload(const std::vector<T>& host) {
     EXPECT_EQ(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   }
-  void poison() { EXPECT_EQ(cudaMemset(data_, 0xFF, count_ * sizeof(T)), cudaSuccess); }
-  void zero() { EXPECT_EQ(cudaMemset(data_, 0, count_ * sizeof(T)), cudaSuccess); }
+  void poison() {
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_EQ(cudaMemset(data_, 0xFF, count_ * sizeof(T)), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  }
   // After all work on the device.
   std::vector<T> download() const {
     std::vector<T> host(count_);
@@ -90,8 +95,8 @@ class HostCache {
 
   std::vector<std::byte>& bytes() { return bytes_; }
   KvLayerView view(std::byte* device) const {
-    return {device + key_at_,   device + value_at_, stride_,         spec_.key_format, spec_.value_format,
-            spec_.kv_heads, spec_.key_size,     spec_.value_size};
+    return {device + key_at_,   device + value_at_, stride_,        spec_.key_format,
+            spec_.value_format, spec_.kv_heads,     spec_.key_size, spec_.value_size};
   }
   void write(bool key, int64_t page, int64_t token, int64_t head, const float* x) {
     const int64_t size = key ? spec_.key_size : spec_.value_size;
@@ -124,7 +129,8 @@ class HostCache {
     }
     uint16_t half = 0;
     std::memcpy(&half, format == graph::KvFormat::q8_0 ? scale(key, page, token, head, i / 32) : at, 2);
-    if (format == graph::KvFormat::q8_0) return static_cast<float>(static_cast<int8_t>(*at)) * tensor::half_to_float(half);
+    if (format == graph::KvFormat::q8_0)
+      return static_cast<float>(static_cast<int8_t>(*at)) * tensor::half_to_float(half);
     return format == graph::KvFormat::f16 ? tensor::half_to_float(half) : tensor::bfloat16_to_float(half);
   }
   // Where an element's bytes, and a q8_0 block's scale, are.
@@ -157,6 +163,7 @@ class TestQueue {
     cudaDeviceProp properties{};
     EXPECT_EQ(cudaGetDeviceProperties(&properties, device), cudaSuccess);
     capabilities_.multiprocessors = properties.multiProcessorCount;
+    capabilities_.shared_bytes_per_multiprocessor = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
     queue_.capabilities = &capabilities_;
     queue_.chained = properties.major >= 9;
   }

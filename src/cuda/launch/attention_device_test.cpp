@@ -13,8 +13,9 @@ namespace {
 
 using graph::KvFormat;
 
-// Relative L2 error of all rows, and of any one head of a row (twice that: fewer numbers to average over).
-constexpr double kSimpleError = 2e-6;
+// Relative L2 error of all rows, and of any one head of a row: some multiple, with fewer numbers to average over.
+constexpr double kWorstHead = 2.5;
+constexpr double kSimpleError = 5e-6;
 constexpr double kSplitError = 5e-4;
 constexpr double kTileError = 1e-3;
 constexpr double kTileBfloatError = 3e-3;
@@ -61,7 +62,7 @@ class Step {
   // Output rows as bytes; `repeats` launches into the same scratch.
   std::vector<std::byte> run(ActivationFormat format, int repeats = 1) {
     DeviceArray<std::byte> cache(host_.bytes());
-    DeviceArray<float> q(queries_);
+    DeviceArray<float> q(strided_queries());
     DeviceArray<SequenceInfo> sequences(infos_);
     DeviceArray<int32_t> tables(tables_);
     DeviceArray<int32_t> row_sequence(row_sequence_);
@@ -84,14 +85,14 @@ class Step {
                  .row_capacity = row_capacity_,
                  .decode = case_.decode,
                  .sequence_tokens = longest_};
-    const int64_t scratch_bytes = attention_scratch_bytes({}, args.kv, heads_, row_capacity_, sequence_capacity_,
-                                                          longest_, case_.decode);
+    const int64_t scratch_bytes =
+        attention_scratch_bytes({}, args.kv, heads_, row_capacity_, sequence_capacity_, longest_, case_.decode);
     DeviceArray<std::byte> scratch(static_cast<size_t>(scratch_bytes));
     EXPECT_EQ(cudaMemset(scratch.data(), 0, static_cast<size_t>(attention_counter_bytes())), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     args.scratch = scratch.data();
     for (int i = 0; i < repeats; ++i) {
       out.poison();
-      EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
       launch_attention(queue_.get(), args);
     }
     auto bytes = out.download();
@@ -125,6 +126,14 @@ class Step {
   }
 
  private:
+  std::vector<float> strided_queries() const {
+    const int64_t width = heads_ * case_.cache.key_size;
+    const int64_t stride = row_stride(ActivationFormat::f32, width) / 4;
+    std::vector<float> out(static_cast<size_t>(row_capacity_ * stride), NAN);
+    for (int64_t r = 0; r < row_capacity_; ++r)
+      std::copy_n(queries_.begin() + r * width, width, out.begin() + r * stride);
+    return out;
+  }
   static int64_t count_pages(const Case& test) {
     int64_t pages = 3;  // that no sequence has
     for (const Span& s : test.sequences) pages += (s.first_position + s.rows + 63) / 64;
@@ -199,7 +208,8 @@ class Step {
     for (int64_t p = first; p <= last; ++p) {
       const float* v = values_[sequence].data() + (p * case_.cache.kv_heads + kv_head) * case_.cache.value_size;
       const double weight = scores[static_cast<size_t>(p - first)] / total;
-      for (int64_t d = 0; d < case_.cache.value_size; ++d) out[at + static_cast<size_t>(d)] += weight * static_cast<double>(v[d]);
+      for (int64_t d = 0; d < case_.cache.value_size; ++d)
+        out[at + static_cast<size_t>(d)] += weight * static_cast<double>(v[d]);
     }
   }
 
@@ -247,7 +257,7 @@ void expect_close(const Case& test, double limit, const std::string& what, uint3
   ASSERT_GE(got.size(), want.size());
   const Errors errors = relative_errors(got, want, test.cache.value_size);
   EXPECT_LE(errors.all, limit);
-  EXPECT_LE(errors.worst, 2 * limit);
+  EXPECT_LE(errors.worst, kWorstHead * limit);
   for (size_t i = want.size(); i < got.size(); ++i) {
     uint32_t bits = 0;
     std::memcpy(&bits, &got[i], 4);
@@ -257,14 +267,15 @@ void expect_close(const Case& test, double limit, const std::string& what, uint3
 
 std::string name_of(const CacheSpec& c, int64_t group) {
   static constexpr const char* kNames[] = {"f32", "f16", "bf16", "q8_0"};
-  return std::string(kNames[static_cast<int>(c.key_format)]) + "/" + kNames[static_cast<int>(c.value_format)] + " heads " +
-         std::to_string(c.kv_heads) + "x" + std::to_string(group) + " size " + std::to_string(c.key_size) + "/" +
-         std::to_string(c.value_size);
+  return std::string(kNames[static_cast<int>(c.key_format)]) + "/" + kNames[static_cast<int>(c.value_format)] +
+         " heads " + std::to_string(c.kv_heads) + "x" + std::to_string(group) + " size " + std::to_string(c.key_size) +
+         "/" + std::to_string(c.value_size);
 }
 
 std::vector<Span> decode_spans() {
   std::vector<Span> spans;
-  for (const int32_t length : {1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 192, 255, 257, 300}) spans.push_back({length - 1, 1});
+  for (const int32_t length : {1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 129, 192, 255, 257, 300})
+    spans.push_back({length - 1, 1});
   return spans;
 }
 
@@ -278,7 +289,11 @@ TEST(CudaAttention, DecodeOfAllSizesAndFormats) {
       if (!has_format(format, size)) continue;
       for (const int64_t group : {1, 4, 7}) {
         const CacheSpec cache{format, format, 2, size, size};
-        expect_close({.cache = cache, .group = group, .sequences = decode_spans(), .decode = true, .spare_sequences = 2,
+        expect_close({.cache = cache,
+                      .group = group,
+                      .sequences = decode_spans(),
+                      .decode = true,
+                      .spare_sequences = 2,
                       .spare_rows = 2},
                      kSplitError, name_of(cache, group));
       }
@@ -295,11 +310,11 @@ TEST(CudaAttention, DecodeOfGroupsWindowsAndCaps) {
   for (const KvFormat format : {KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
     const CacheSpec large{format, format, 2, 256, 256};
     for (const int64_t window : {1, 16, 50, 64, 100, 128, 250}) {
-      expect_close({.cache = large, .group = 2, .sequences = decode_spans(), .decode = true, .window = window}, kSplitError,
-                   name_of(large, 2) + " window " + std::to_string(window));
+      expect_close({.cache = large, .group = 2, .sequences = decode_spans(), .decode = true, .window = window},
+                   kSplitError, name_of(large, 2) + " window " + std::to_string(window));
     }
-    expect_close({.cache = large, .group = 2, .sequences = decode_spans(), .decode = true, .softcap = 2.0F}, kSplitError,
-                 name_of(large, 2) + " capped");
+    expect_close({.cache = large, .group = 2, .sequences = decode_spans(), .decode = true, .softcap = 2.0F},
+                 kSplitError, name_of(large, 2) + " capped");
   }
 }
 
@@ -338,24 +353,32 @@ TEST(CudaAttention, SplitsDoNotDependOnTheBatch) {
 
 TEST(CudaAttention, SimpleKernelTakesTheRest) {
   const std::vector<Span> spans{{0, 1}, {62, 3}, {200, 1}, {0, 70}};
-  for (const CacheSpec& cache : {CacheSpec{KvFormat::f32, KvFormat::f32, 2, 128, 128},
-                                 CacheSpec{KvFormat::f16, KvFormat::f16, 2, 24, 40},
-                                 CacheSpec{KvFormat::bf16, KvFormat::q8_0, 1, 7, 32},
-                                 CacheSpec{KvFormat::q8_0, KvFormat::f32, 1, 512, 3},
-                                 CacheSpec{KvFormat::f16, KvFormat::bf16, 1, 128, 128}}) {
+  for (const CacheSpec& cache :
+       {CacheSpec{KvFormat::f32, KvFormat::f32, 2, 128, 128}, CacheSpec{KvFormat::f16, KvFormat::f16, 2, 24, 40},
+        CacheSpec{KvFormat::bf16, KvFormat::q8_0, 1, 7, 32}, CacheSpec{KvFormat::q8_0, KvFormat::f32, 1, 512, 3},
+        CacheSpec{KvFormat::f16, KvFormat::bf16, 1, 128, 128}}) {
     for (const int64_t window : {0, 40}) {
-      Case test{.cache = cache, .group = 3, .sequences = spans, .window = window, .softcap = window > 0 ? 5.0F : 0.0F,
-                .spare_sequences = 1, .spare_rows = 4};
-      EXPECT_TRUE(plan_attention({.key_format = cache.key_format, .value_format = cache.value_format, .kv_heads = cache.kv_heads,
-                                  .key_size = cache.key_size, .value_size = cache.value_size},
+      Case test{.cache = cache,
+                .group = 3,
+                .sequences = spans,
+                .window = window,
+                .softcap = window > 0 ? 5.0F : 0.0F,
+                .spare_sequences = 1,
+                .spare_rows = 4};
+      EXPECT_TRUE(plan_attention({.key_format = cache.key_format,
+                                  .value_format = cache.value_format,
+                                  .kv_heads = cache.kv_heads,
+                                  .key_size = cache.key_size,
+                                  .value_size = cache.value_size},
                                  {.heads = 3 * cache.kv_heads, .rows = 4, .sequences = 1, .sequence_tokens = 9})
                       .simple);
       expect_close(test, kSimpleError, name_of(cache, 3) + " window " + std::to_string(window));
     }
   }
   const CacheSpec cache{KvFormat::f32, KvFormat::f32, 2, 64, 64};
-  expect_close({.cache = cache, .group = 2, .sequences = decode_spans(), .decode = true, .spare_sequences = 1, .spare_rows = 1},
-               kSimpleError, "decode");
+  expect_close(
+      {.cache = cache, .group = 2, .sequences = decode_spans(), .decode = true, .spare_sequences = 1, .spare_rows = 1},
+      kSimpleError, "decode");
 }
 
 // Mixed steps: rows of few-row sequences go to the split kernel, the others to tiles.
@@ -379,8 +402,9 @@ TEST(CudaAttention, MixedStepsOfGroupsAndWindows) {
   for (const int64_t group : {1, 2, 8, 16, 24}) {
     const CacheSpec cache{KvFormat::f16, KvFormat::f16, 1, 128, 128};
     for (const int64_t window : {0, 1, 64, 100}) {
-      expect_close({.cache = cache, .group = group, .sequences = {{0, 150}, {77, 129}, {5, 1}, {200, 60}}, .window = window},
-                   kTileError, name_of(cache, group) + " window " + std::to_string(window));
+      expect_close(
+          {.cache = cache, .group = group, .sequences = {{0, 150}, {77, 129}, {5, 1}, {200, 60}}, .window = window},
+          kTileError, name_of(cache, group) + " window " + std::to_string(window));
     }
   }
 }
@@ -390,15 +414,16 @@ TEST(CudaAttention, MixedStepsOfManySequences) {
   std::vector<Span> spans;
   for (int32_t i = 0; i < 90; ++i) spans.push_back({i * 2, 1 + i % 5 * (i % 3)});
   const CacheSpec cache{KvFormat::bf16, KvFormat::bf16, 2, 64, 64};
-  expect_close({.cache = cache, .group = 2, .sequences = spans, .spare_sequences = 20, .spare_rows = 20}, kTileBfloatError,
-               "many");
+  expect_close({.cache = cache, .group = 2, .sequences = spans, .spare_sequences = 20, .spare_rows = 20},
+               kTileBfloatError, "many");
 }
 
 TEST(CudaAttention, OutputsInOtherFormats) {
-  for (const bool decode : {true, false}) {
-    const CacheSpec cache{KvFormat::f16, KvFormat::f16, 2, 64, 64};
-    Case test{.cache = cache, .group = 3, .sequences = {{70, 1}, {5, 1}}, .decode = decode};
-    if (!decode) test.sequences.push_back({30, 50});
+  for (const int64_t kernel : {0, 1, 2}) {  // split, tiles and split, simple
+    const KvFormat format = kernel == 2 ? KvFormat::f32 : KvFormat::f16;
+    const CacheSpec cache{format, format, 2, 64, 64};
+    Case test{.cache = cache, .group = 3, .sequences = {{70, 1}, {5, 1}, {300, 1}}, .decode = kernel == 0};
+    if (kernel != 0) test.sequences.push_back({30, 50});
     Step step(test, 4);
     const auto f32 = step.run_f32();
     const auto bf16 = step.run(ActivationFormat::bf16);

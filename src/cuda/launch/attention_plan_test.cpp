@@ -14,7 +14,8 @@ namespace {
 using graph::KvFormat;
 
 KvLayerView view(KvFormat key, KvFormat value, int64_t kv_heads, int64_t key_size, int64_t value_size) {
-  return {.key_format = key, .value_format = value, .kv_heads = kv_heads, .key_size = key_size, .value_size = value_size};
+  return {
+      .key_format = key, .value_format = value, .kv_heads = kv_heads, .key_size = key_size, .value_size = value_size};
 }
 KvLayerView halves(int64_t kv_heads, int64_t size) {
   return view(KvFormat::f16, KvFormat::f16, kv_heads, size, size);
@@ -33,7 +34,8 @@ TEST(AttentionPlan, UnsupportedHeadsHaveAReason) {
 }
 
 TEST(AttentionPlan, DecodeSplitsForTheCardAndNotForTheBatch) {
-  const AttentionPlan one = plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true});
+  const AttentionPlan one =
+      plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true});
   EXPECT_TRUE(one.split);
   EXPECT_FALSE(one.tiles);
   EXPECT_FALSE(one.simple);
@@ -43,20 +45,35 @@ TEST(AttentionPlan, DecodeSplitsForTheCardAndNotForTheBatch) {
   EXPECT_EQ(one.head_chunks, 8);
   EXPECT_EQ(one.split_limit, 16);
   EXPECT_EQ(one.splits, 16);
-  const AttentionPlan many = plan_attention(halves(8, 128), {.heads = 32, .rows = 256, .sequences = 256, .sequence_tokens = 8192, .decode = true});
+  const AttentionPlan many = plan_attention(
+      halves(8, 128), {.heads = 32, .rows = 256, .sequences = 256, .sequence_tokens = 8192, .decode = true});
   EXPECT_EQ(many.split_limit, one.split_limit);
   // Fewer pages than splits: no blocks for none.
-  EXPECT_EQ(plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 300, .decode = true}).splits, 5);
+  EXPECT_EQ(
+      plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 300, .decode = true})
+          .splits,
+      5);
   // A window of 128 touches three pages at most.
-  EXPECT_EQ(plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .window = 128, .decode = true}).splits, 3);
+  EXPECT_EQ(
+      plan_attention(halves(8, 128),
+                     {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .window = 128, .decode = true})
+          .splits,
+      3);
   // Many KV heads fill the card by themselves, few need many splits.
-  EXPECT_EQ(plan_attention(halves(32, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true}).split_limit, 8);
-  EXPECT_EQ(plan_attention(halves(2, 64), {.heads = 14, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true}).split_limit, 64);
+  EXPECT_EQ(
+      plan_attention(halves(32, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true})
+          .split_limit,
+      8);
+  EXPECT_EQ(
+      plan_attention(halves(2, 64), {.heads = 14, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true})
+          .split_limit,
+      64);
 }
 
 TEST(AttentionPlan, LargeGroupsTakeSeveralBlocks) {
   const auto plan = [](int64_t size, int64_t group) {
-    return plan_attention(halves(2, size), {.heads = 2 * group, .rows = 4, .sequences = 4, .sequence_tokens = 64, .decode = true});
+    return plan_attention(halves(2, size),
+                          {.heads = 2 * group, .rows = 4, .sequences = 4, .sequence_tokens = 64, .decode = true});
   };
   EXPECT_FALSE(plan(128, 8).wide);
   EXPECT_TRUE(plan(128, 9).wide);
@@ -69,18 +86,21 @@ TEST(AttentionPlan, LargeGroupsTakeSeveralBlocks) {
 
 TEST(AttentionPlan, MixedStepsShareSequencesOut) {
   // Speculation: eight rows of one sequence fit the split kernel, which is all there is.
-  const AttentionPlan verify = plan_attention(halves(8, 128), {.heads = 32, .rows = 8, .sequences = 1, .sequence_tokens = 4096});
+  const AttentionPlan verify =
+      plan_attention(halves(8, 128), {.heads = 32, .rows = 8, .sequences = 1, .sequence_tokens = 4096});
   EXPECT_EQ(verify.split_rows, 8);
   EXPECT_TRUE(verify.wide);
   EXPECT_FALSE(verify.tiles);
   EXPECT_EQ(verify.split_columns, 32);
   // A prompt.
-  const AttentionPlan prompt = plan_attention(halves(8, 128), {.heads = 32, .rows = 512, .sequences = 1, .sequence_tokens = 4096});
+  const AttentionPlan prompt =
+      plan_attention(halves(8, 128), {.heads = 32, .rows = 512, .sequences = 1, .sequence_tokens = 4096});
   EXPECT_TRUE(prompt.split);
   EXPECT_TRUE(prompt.tiles);
   EXPECT_EQ(prompt.tile_count, 512 / 32 + 1);
   // Many sequences: single rows are split, all else is tiles.
-  const AttentionPlan many = plan_attention(halves(8, 256), {.heads = 32, .rows = 512, .sequences = 100, .sequence_tokens = 4096});
+  const AttentionPlan many =
+      plan_attention(halves(8, 256), {.heads = 32, .rows = 512, .sequences = 100, .sequence_tokens = 4096});
   EXPECT_EQ(many.split_rows, 1);
   EXPECT_EQ(many.split_columns, 4);
   EXPECT_EQ(many.tile_count, 512 / 16 + 100);

@@ -21,8 +21,8 @@ struct CachePart {
   int64_t page_stride;
   graph::KvFormat format;
   int heads;
-  int size;             // elements of a head
-  int64_t scales;       // where q8_0 scales begin
+  int size;        // elements of a head
+  int64_t scales;  // where q8_0 scales begin
 };
 
 __host__ __device__ inline CachePart key_part(const KvLayerView& kv) {
@@ -68,7 +68,8 @@ __device__ __forceinline__ float read_element(graph::KvFormat format, const Head
     case graph::KvFormat::bf16:
       return __bfloat162float(reinterpret_cast<const __nv_bfloat16*>(place.elements)[i]);
     case graph::KvFormat::q8_0:
-      return static_cast<float>(reinterpret_cast<const int8_t*>(place.elements)[i]) * __half2float(place.scales[i / 32]);
+      return static_cast<float>(reinterpret_cast<const int8_t*>(place.elements)[i]) *
+             __half2float(place.scales[i / 32]);
   }
   return 0;
 }

@@ -52,7 +52,8 @@ __device__ void turn_keys(const MoveParams& p, int head, int turned) {
   }
   for (int t = 0; t < p.tokens; ++t) {
     const HeadPlace from = head_place(cache, p.from_page, p.from_token + t, head);
-    for (int i = static_cast<int>(threadIdx.x); i < turned; i += kThreads) values[i] = read_element(cache.format, from, i);
+    for (int i = static_cast<int>(threadIdx.x); i < turned; i += kThreads)
+      values[i] = read_element(cache.format, from, i);
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < p.pairs; i += kThreads) {
       rotate_pair(values, i, 2 * p.pairs, p.halves, cosines[i], sines[i]);

@@ -29,16 +29,16 @@ struct AttentionParams {
   // Sequences with at most this many rows belong to the split kernel, the others to the tile kernel.
   int split_rows = 0;
   int split_limit = 0;    // most splits of a sequence
-  int split_columns = 0;  // columns of a block's partial result
+  int split_columns = 0;  // columns of a partial result
+  int split_stride = 0;   // partial results of a sequence and head
+  int head_chunks = 0;    // pieces of the query heads: one a KV head, more where a group has more than the columns
   unsigned* counters = nullptr;
   float* partials = nullptr;  // [sequence][head chunk][split]: [columns][value size], then {maximum, sum}[columns]
 };
 
 // Launchers of the fast kernels, one unit a pair of formats. False: no kernel for the head size.
 struct SplitGrid {
-  unsigned head_chunks = 0;  // of all KV heads
-  unsigned splits = 0;
-  unsigned sequences = 0;
+  int64_t units = 0;  // the most there can be: sequences * head chunks * splits
   bool wide = false;
 };
 struct TileGrid {

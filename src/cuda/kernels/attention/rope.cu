@@ -122,9 +122,10 @@ void launch(const Queue& queue, const char* site, RopeParams& params, int64_t ro
   if (params.tasks == 0) return;
   const int size = std::max(std::max(params.q.size, params.k.size), params.v.size);
   const auto blocks = static_cast<unsigned>((params.tasks + kHeadsPerBlock - 1) / kHeadsPerBlock);
-  launch_kernel(queue, site,
-                {dim3(blocks), dim3(kHeadsPerBlock * kWarp), kHeadsPerBlock * size * static_cast<int64_t>(sizeof(float))},
-                rope_append_kernel, params);
+  launch_kernel(
+      queue, site,
+      {dim3(blocks), dim3(kHeadsPerBlock * kWarp), kHeadsPerBlock * size * static_cast<int64_t>(sizeof(float))},
+      rope_append_kernel, params);
 }
 
 }  // namespace

@@ -96,8 +96,9 @@ void expect_heads(const std::vector<float>& out, const std::vector<float>& x, co
 }
 
 const HeadCase kHeadCases[] = {
-    {5, 2, 64, 64, 64, RopeStyle::halves},   {4, 4, 128, 96, 64, RopeStyle::pairs}, {3, 1, 256, 256, 192, RopeStyle::halves},
-    {1, 1, 32, 32, 2, RopeStyle::pairs},     {7, 7, 80, 80, 32, RopeStyle::halves}, {2, 1, 6, 5, 4, RopeStyle::halves},
+    {5, 2, 64, 64, 64, RopeStyle::halves},    {4, 4, 128, 96, 64, RopeStyle::pairs},
+    {3, 1, 256, 256, 192, RopeStyle::halves}, {1, 1, 32, 32, 2, RopeStyle::pairs},
+    {7, 7, 80, 80, 32, RopeStyle::halves},    {2, 1, 6, 5, 4, RopeStyle::halves},
     {2, 2, 512, 512, 512, RopeStyle::pairs},
 };
 
@@ -150,8 +151,8 @@ void check_rope_append(const HeadCase& test, KvFormat key_format, KvFormat value
       for (const bool key : {true, false}) {
         const int64_t size = key ? test.key_size : test.value_size;
         const float* x = (key ? k.data() : v.data()) + (r * test.kv_heads + h) * size;
-        const auto want = prepared(x, size, key && fused ? k_norm : std::vector<float>{}, angles.data() + r * test.rotated,
-                                   key ? rotated : 0, test.style);
+        const auto want = prepared(x, size, key && fused ? k_norm : std::vector<float>{},
+                                   angles.data() + r * test.rotated, key ? rotated : 0, test.style);
         const KvFormat format = key ? key_format : value_format;
         for (int64_t i = 0; i < size; ++i) {
           ASSERT_NEAR(static_cast<double>(after.read(key, slot / 64, slot % 64, h, i)), want[static_cast<size_t>(i)],
@@ -261,8 +262,7 @@ void check_move(const MoveCase& test) {
     const int64_t exact_from = key && test.key_format == KvFormat::q8_0 ? (turned + 31) / 32 * 32 : turned;
     for (int64_t d = 0; d < size; ++d) {
       const double got = static_cast<double>(after.read(key, page, token, h, d));
-      const double error =
-          d >= exact_from ? 0 : stored_error(test.key_format, want, static_cast<size_t>(d));
+      const double error = d >= exact_from ? 0 : stored_error(test.key_format, want, static_cast<size_t>(d));
       ASSERT_NEAR(got, want[static_cast<size_t>(d)], error)
           << (key ? "key" : "value") << " page " << page << " token " << token << " head " << h << " element " << d;
     }
@@ -273,7 +273,7 @@ TEST(CudaKvMove, MovesAndTurns) {
   for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
     SCOPED_TRACE(static_cast<int>(format));
     check_move({format, KvFormat::f16, RopeStyle::halves, 64, 32, -37, 0, 20, 1, 3, 44});
-    check_move({format, format, RopeStyle::pairs, 64, 20, 12, 1, 5, 1, 0, 59});   // down inside a page
+    check_move({format, format, RopeStyle::pairs, 64, 20, 12, 1, 5, 1, 0, 59});  // down inside a page
     check_move({format, format, RopeStyle::halves, 96, 48, 100, 1, 1, 1, 0, 63});
     check_move({format, format, RopeStyle::halves, 96, 48, -5, 0, 0, 0, 0, 64});  // in place
     check_move({format, format, RopeStyle::halves, 64, 32, 0, 0, 0, 1, 0, 64});   // a whole page, as it is

@@ -13,7 +13,7 @@ constexpr int kThreads = kWarps * kWarp;
 constexpr int kLaneElements = static_cast<int>(kMaxHeadSize) / kWarp;
 constexpr int kBatch = 4;  // positions whose scores a warp computes side by side
 
-struct Shared {
+struct alignas(16) Shared {
   float values[kWarps][kMaxHeadSize];
   float maximum[kWarps];
   float sum[kWarps];
@@ -84,6 +84,28 @@ __device__ void attend(const AttentionParams& p, const int32_t* table, int kv_he
   }
 }
 
+// A head of any size; q8: of whole blocks.
+__device__ void write_head_out(const AttentionParams& p, int row, int first, const float* values) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (p.out_format == ActivationFormat::q8) {
+    for (int i = 0; i < p.value_size; i += kThreads * 4) {
+      const int d = i + thread * 4;
+      const bool exists = d < p.value_size;
+      const float4 x = exists ? *reinterpret_cast<const float4*>(values + d) : make_float4(0, 0, 0, 0);
+      write_output(p, exists, row, first + d, x);
+    }
+    return;
+  }
+  std::byte* at = p.out + row * p.out_stride;
+  for (int d = thread; d < p.value_size; d += kThreads) {
+    if (p.out_format == ActivationFormat::f32) {
+      reinterpret_cast<float*>(at)[first + d] = values[d];
+    } else {
+      reinterpret_cast<__nv_bfloat16*>(at)[first + d] = __float2bfloat16_rn(values[d]);
+    }
+  }
+}
+
 __global__ void __launch_bounds__(kThreads) simple_kernel(const __grid_constant__ AttentionParams p) {
   __shared__ Shared shared;
   allow_dependents();
@@ -123,8 +145,10 @@ __global__ void __launch_bounds__(kThreads) simple_kernel(const __grid_constant_
   for (int d = static_cast<int>(threadIdx.x); d < p.value_size; d += kThreads) {
     float value = 0;
     for (int i = 0; i < kWarps; ++i) value += exp2f(shared.maximum[i] - maximum) * shared.values[i][d];
-    write_output(p, row, head * p.value_size + d, value / sum);
+    shared.values[0][d] = value / sum;
   }
+  __syncthreads();
+  write_head_out(p, row, head * p.value_size, shared.values[0]);
 }
 
 }  // namespace

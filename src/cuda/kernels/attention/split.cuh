@@ -1,15 +1,19 @@
-// Attention of few query rows over a long cache: decode, and sequences with a few rows in a mixed step. A block takes
-// one sequence, one KV head (with all its query heads: the columns) and one split of the visible pages. Its 4 warps
-// are independent of one another: each copies 16 of a page's 64 tokens into its own ring of shared memory and computes
+// Attention of few query rows over a long cache: decode, and sequences with a few rows in a mixed step.
+//
+// A unit of work is one sequence, one KV head (with all its query heads: the columns) and one split of the visible
+// pages. The units of a step lie behind one another, by sequence, head, split; each block takes an equal share of their
+// pages, rounded to units, and streams through it without a pause at their borders. A block's 4 warps are independent
+// of one another inside a unit: each copies 16 of a page's 64 tokens into its own ring of shared memory and computes
 //   S^T = K Q^T   (16 tokens x columns),  online softmax,  O^T += V^T P^T   (head size x columns)
-// with 16-bit tensor cores and float accumulators. The warps' results are merged in shared memory; the splits' in
+// with 16-bit tensor cores and float accumulators. The warps' results are merged in shared memory, the splits' in
 // scratch, by the block that finishes last, in ascending order.
 //
 // How a sequence is split depends on its own length (and the layer's window and KV heads) alone, never on the batch,
 // and every sum has a fixed order: results are equal bit for bit whatever else runs.
 //
 // Precision: f16 and q8_0 multiply in f16: q8_0's integers are exact, its key scales are applied to the products of
-// each 32 elements, its values rounded to f16 once scaled. bf16 queries and probabilities are split into two bf16 parts.
+// each 32 elements, its values rounded to f16 once scaled. bf16 queries and probabilities are split into two bf16
+// parts.
 #pragma once
 
 #include <algorithm>
@@ -50,52 +54,131 @@ struct SplitShape {
   static constexpr int kStageBytes = Key::kBytes + Value::kBytes;
   static constexpr int kQueryPart = kColumnTiles * kSteps * kWarp * 8;
   static constexpr int kQueryBytes = kQueryPart * (Key::kTwoParts ? 2 : 1);
-  static constexpr int kMergeStride = kHead + 4;
-  // [warp][column][kMergeStride], then {maximum, sum}[warp][column], weights [warp][column], {1 / sum...}[column]
-  static constexpr int kMergeBytes = (kWarps * kColumns * (kMergeStride + 3) + kColumns * 2) * 4;
-  static constexpr int kFinalBytes = static_cast<int>(kMaxSplits) * kColumns * 12;
+  // Merging uses the stage of its ring that a warp has just consumed, 8 columns at a time.
+  static constexpr int kMergeStride = kHead + 4;  // floats; spreads the columns over the banks
+  static constexpr int kPairBytes = kWarps * kColumns * 8;
   static constexpr int kRingBytes = kWarps * kStages * kStageBytes;
-  static constexpr int kSharedBytes = kQueryBytes + std::max(std::max(kRingBytes, kMergeBytes), kFinalBytes);
+  static constexpr int kSharedBytes = kQueryBytes + kPairBytes + kRingBytes;
+  static_assert(8 * kMergeStride * 4 <= kStageBytes);
 };
 
-// What a block has to do.
-struct SplitWork {
-  int kv_head, first_head, heads, columns;
+// A sequence as it is split.
+struct SplitSequence {
+  int pages, each, splits;  // visible pages, of a split (the last may have fewer), 0: not this kernel's
+  int first_page;           // visible, in the sequence's table
+  int table;                // of pages, in the step's
   int first_row, rows, first_position, begin, end;  // positions [begin, end) are visible to some row
-  int splits;
-  int first_page, pages;  // of this split, in the sequence's table
-  const int32_t* table;
 };
 
-__device__ __forceinline__ bool find_split(const AttentionParams& p, int column_limit, SplitWork& w) {
-  const SequenceInfo info = p.sequences[blockIdx.z];
-  if (info.rows == 0 || info.rows > p.split_rows) return false;
-  const int chunks = (p.group + column_limit - 1) / column_limit;
-  w.kv_head = static_cast<int>(blockIdx.x) / chunks;
-  w.first_head = static_cast<int>(blockIdx.x) % chunks * column_limit;
-  w.heads = min(column_limit, p.group - w.first_head);
-  w.columns = info.rows * w.heads;
-  w.first_row = info.first_row;
-  w.rows = info.rows;
-  w.first_position = info.first_position;
-  w.end = info.first_position + info.rows;
-  w.begin = p.window > 0 ? max(0, info.first_position + 1 - p.window) : 0;
+__device__ __forceinline__ SplitSequence split_sequence(const AttentionParams& p, int sequence) {
   constexpr int kPage = static_cast<int>(kKvPageTokens);
-  const int first = w.begin / kPage;
-  const int pages = (w.end + kPage - 1) / kPage - first;
-  const int each = (pages + p.split_limit - 1) / p.split_limit;
-  w.splits = (pages + each - 1) / each;
-  const int split = static_cast<int>(blockIdx.y);
-  if (split >= w.splits) return false;
-  w.first_page = first + split * each;
-  w.pages = min(each, first + pages - w.first_page);
-  w.table = p.pages + info.first_page;
-  return true;
+  const SequenceInfo info = p.sequences[sequence];
+  SplitSequence s{};
+  if (info.rows == 0 || info.rows > p.split_rows) return s;
+  s.first_row = info.first_row;
+  s.rows = info.rows;
+  s.first_position = info.first_position;
+  s.end = info.first_position + info.rows;
+  s.begin = p.window > 0 ? max(0, info.first_position + 1 - p.window) : 0;
+  s.table = info.first_page;
+  s.first_page = s.begin / kPage;
+  s.pages = (s.end + kPage - 1) / kPage - s.first_page;
+  s.each = (s.pages + p.split_limit - 1) / p.split_limit;
+  s.splits = (s.pages + s.each - 1) / s.each;
+  return s;
 }
+
+// One unit of a block's share.
+struct SplitUnit {
+  SplitSequence sequence;
+  int index;  // of the sequence
+  int chunk;  // of query heads
+  int split;
+  int base;   // pages before this sequence
+  int limit;  // where the block's share ends, in pages of the step
+  bool exists;
+
+  __device__ __forceinline__ int first_page() const { return sequence.first_page + split * sequence.each; }
+  __device__ __forceinline__ int pages() const { return min(sequence.each, sequence.pages - split * sequence.each); }
+  __device__ __forceinline__ int start() const { return base + chunk * sequence.pages + split * sequence.each; }
+};
+
+// To the next sequence that is split, if the unit is past its last head.
+__device__ __forceinline__ void settle_unit(const AttentionParams& p, SplitUnit& u) {
+  if (u.split == u.sequence.splits) {
+    u.split = 0;
+    ++u.chunk;
+  }
+  if (u.chunk == p.head_chunks) {
+    u.chunk = 0;
+    u.base += p.head_chunks * u.sequence.pages;
+    do {
+      ++u.index;
+      if (u.index == p.sequence_count) break;
+      u.sequence = split_sequence(p, u.index);
+    } while (u.sequence.pages == 0);
+  }
+  u.exists = u.index < p.sequence_count && u.start() < u.limit;
+}
+
+// The first unit of the block's share. Every warp finds it by itself.
+__device__ __forceinline__ SplitUnit first_unit(const AttentionParams& p) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  int total = 0;
+  for (int base = 0; base < p.sequence_count; base += kWarp) {
+    const int pages = base + lane < p.sequence_count ? split_sequence(p, base + lane).pages : 0;
+    total += __reduce_add_sync(kAllLanes, pages);
+  }
+  const int64_t all = static_cast<int64_t>(total) * p.head_chunks;
+  const int64_t blocks = gridDim.x;
+  const int first = static_cast<int>((blockIdx.x * all + blocks - 1) / blocks);
+  SplitUnit u{};
+  u.limit = static_cast<int>(((blockIdx.x + 1) * all + blocks - 1) / blocks);
+  if (first >= u.limit) return u;
+  for (int base = 0; base < p.sequence_count; base += kWarp) {
+    const int pages = p.head_chunks * (base + lane < p.sequence_count ? split_sequence(p, base + lane).pages : 0);
+    int through = pages;
+#pragma unroll
+    for (int step = 1; step < kWarp; step *= 2) {
+      const int other = __shfl_up_sync(kAllLanes, through, step);
+      if (lane >= step) through += other;
+    }
+    const unsigned beyond = __ballot_sync(kAllLanes, u.base + through > first);
+    if (beyond == 0) {
+      u.base += __shfl_sync(kAllLanes, through, kWarp - 1);
+      continue;
+    }
+    const int owner = __ffs(static_cast<int>(beyond)) - 1;
+    u.index = base + owner;
+    u.base += __shfl_sync(kAllLanes, through - pages, owner);
+    break;
+  }
+  u.sequence = split_sequence(p, u.index);
+  u.chunk = (first - u.base) / u.sequence.pages;
+  const int offset = first - u.base - u.chunk * u.sequence.pages;
+  u.split = (offset + u.sequence.each - 1) / u.sequence.each;
+  settle_unit(p, u);
+  return u;
+}
+
+// The columns of a unit: (row, query head) pairs.
+struct SplitColumns {
+  int kv_head, first_head, heads, count;
+
+  __device__ __forceinline__ SplitColumns(const AttentionParams& p, const SplitUnit& u, int limit) {
+    const int chunks = p.head_chunks / static_cast<int>(p.kv.kv_heads);
+    kv_head = u.chunk / chunks;
+    const int first = u.chunk % chunks * limit;
+    heads = min(limit, p.group - first);
+    first_head = kv_head * p.group + first;
+    count = u.sequence.rows * heads;
+  }
+};
 
 // The queries as B fragments [column tile][step][lane], scaled; two parts: the rest behind.
 template <class Shape>
-__device__ __forceinline__ void load_queries(const AttentionParams& p, const SplitWork& w, uint8_t* shared) {
+__device__ __forceinline__ void load_queries(const AttentionParams& p, const SplitSequence& w,
+                                             const SplitColumns& columns, uint8_t* shared) {
   using Key = typename Shape::Key;
   using Math = typename Key::Math;
   for (int i = static_cast<int>(threadIdx.x); i < Shape::kColumns * 4 * Shape::kSteps; i += Shape::kThreads) {
@@ -103,9 +186,9 @@ __device__ __forceinline__ void load_queries(const AttentionParams& p, const Spl
     const int column = i / (kWarp * Shape::kSteps) * 8 + i % kWarp / 4;
     const int step = i / kWarp % Shape::kSteps;
     float x[4] = {0, 0, 0, 0};
-    if (column < w.columns) {
-      const int head = w.kv_head * p.group + w.first_head + column % w.heads;
-      const float* q = p.q + (w.first_row + column / w.heads) * p.q_stride + head * p.key_size + step * 16;
+    if (column < columns.count) {
+      const int head = columns.first_head + column % columns.heads;
+      const float* q = p.q + (w.first_row + column / columns.heads) * p.q_stride + head * p.key_size + step * 16;
       // 8-bit keys come as 4 neighbours a lane: the same order of products for q.
       const float2 low = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * t : 2 * t));
       const float2 high = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * t + 2 : 2 * t + 8));
@@ -126,8 +209,8 @@ __device__ __forceinline__ void load_queries(const AttentionParams& p, const Spl
 
 // A warp's 16 tokens of a page's part; tokens outside [low, high) become zeros.
 template <class Part>
-__device__ __forceinline__ void copy_part(const std::byte* part, int64_t scales_offset, int kv_head, int slice,
-                                          int low, int high, uint32_t to) {
+__device__ __forceinline__ void copy_part(const std::byte* part, int64_t scales_offset, int kv_head, int slice, int low,
+                                          int high, uint32_t to) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int first = kv_head * static_cast<int>(kKvPageTokens) + slice * Part::kTokens;
   const std::byte* from = part + static_cast<int64_t>(first) * Part::kRowBytes;
@@ -270,8 +353,8 @@ struct SplitSoftmax {
 
 // Caps and masks the scores of the tokens at first_token + (g, g + 8).
 template <int kColumnTiles>
-__device__ __forceinline__ void mask_scores(const AttentionParams& p, const SplitWork& w, int first_token,
-                                            float (&s)[kColumnTiles][4]) {
+__device__ __forceinline__ void mask_scores(const AttentionParams& p, const SplitSequence& w, int heads,
+                                            int first_token, float (&s)[kColumnTiles][4]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   if (p.cap_factor != 0) {
 #pragma unroll
@@ -286,7 +369,7 @@ __device__ __forceinline__ void mask_scores(const AttentionParams& p, const Spli
   for (int n = 0; n < kColumnTiles; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int last = w.first_position + (n * 8 + lane % 4 * 2 + i % 2) / w.heads;
+      const int last = w.first_position + (n * 8 + lane % 4 * 2 + i % 2) / heads;
       const int token = first_token + lane / 4 + i / 2 * 8;
       // Columns that are none (beyond the last) see what the last row sees.
       const bool seen = token <= min(last, w.end - 1) && (p.window == 0 || token > min(last, w.end - 1) - p.window);
@@ -332,253 +415,331 @@ __device__ __forceinline__ bool update_softmax(float (&s)[kColumnTiles][4], Spli
   return __any_sync(kAllLanes, changed);
 }
 
-// The warps' results merged into the split's: what it needs lies in `merge`. See SplitShape::kMergeBytes.
-template <class Shape>
-struct Merge {
-  float* values;
-  float2* pairs;   // {maximum, sum} [warp][column]
-  float* weights;  // [warp][column]
-  float2* merged;  // {maximum, sum} [column]
+// Where four elements of a column go in the output; all lanes of a warp call.
+__device__ __forceinline__ void write_column(const AttentionParams& p, const SplitSequence& w,
+                                             const SplitColumns& columns, int column, int element, float4 x) {
+  const int head = columns.first_head + column % columns.heads;
+  write_output(p, column < columns.count, w.first_row + column / columns.heads, head * p.value_size + element, x);
+}
 
-  __device__ explicit Merge(uint8_t* shared)
-      : values(reinterpret_cast<float*>(shared)),
-        pairs(reinterpret_cast<float2*>(values + Shape::kWarps * Shape::kColumns * Shape::kMergeStride)),
-        weights(reinterpret_cast<float*>(pairs + Shape::kWarps * Shape::kColumns)),
-        merged(reinterpret_cast<float2*>(weights + Shape::kWarps * Shape::kColumns)) {}
+__device__ __forceinline__ void add_weighted(float4& sum, float weight, const float4& x) {
+  sum.x += weight * x.x;
+  sum.y += weight * x.y;
+  sum.z += weight * x.z;
+  sum.w += weight * x.w;
+}
+__device__ __forceinline__ float4 scaled(const float4& x, float factor) {
+  return make_float4(x.x * factor, x.y * factor, x.z * factor, x.w * factor);
+}
+// 2^(x - maximum), 0 for what saw nothing.
+__device__ __forceinline__ float weight_of(float x, float maximum) {
+  return x == -INFINITY ? 0.0F : exp2f(x - maximum);
+}
 
-  __device__ float value(int column, int element) const {
-    float sum = 0;
-#pragma unroll
-    for (int warp = 0; warp < Shape::kWarps; ++warp) {
-      const int at = warp * Shape::kColumns + column;
-      sum += weights[at] * values[at * Shape::kMergeStride + element];
-    }
-    return sum;
-  }
-};
-
-template <class Shape, int kColumnTiles>
-__device__ __forceinline__ void merge_warps(const SplitSoftmax<kColumnTiles>& state,
-                                            const float (&o)[Shape::kSteps][kColumnTiles][4], int columns,
-                                            const Merge<Shape>& merge) {
+// Merges the warps' results of a unit. `stages`: a piece of shared memory of each warp, kStages * kStageBytes apart.
+// The only split of its sequence is written out, another one to scratch: `partial`.
+template <class Shape, int kHead, int kColumnTiles>
+__device__ __forceinline__ void merge_warps(const AttentionParams& p, const SplitUnit& u, const SplitColumns& columns,
+                                            const SplitSoftmax<kColumnTiles>& state,
+                                            const float (&o)[Shape::kSteps][kColumnTiles][4], uint8_t* stages,
+                                            float2* pairs, float* partial) {
   using Value = typename Shape::Value;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int g = lane / 4;
+  const auto values_of = [&](int of) {
+    return reinterpret_cast<float*>(stages + of * Shape::kStages * Shape::kStageBytes);
+  };
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
+    if (n * 8 >= columns.count) break;
+    __syncwarp();
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       float sum = state.sum[n][j];
 #pragma unroll
       for (int step = 4; step < kWarp; step *= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
-      const int at = warp * Shape::kColumns + n * 8 + lane % 4 * 2 + j;
-      if (g == 0) merge.pairs[at] = make_float2(state.maximum[n][j], sum);
+      const int column = lane % 4 * 2 + j;
+      if (lane < 4) pairs[(n * 8 + column) * Shape::kWarps + warp] = make_float2(state.maximum[n][j], sum);
 #pragma unroll
       for (int tile = 0; tile < Shape::kSteps; ++tile) {
 #pragma unroll
         for (int upper = 0; upper < 2; ++upper) {
-          merge.values[at * Shape::kMergeStride + element_of<Value>(tile, g, upper)] = o[tile][n][upper * 2 + j];
+          values_of(warp)[column * Shape::kMergeStride + element_of<Value>(tile, lane / 4, upper)] =
+              o[tile][n][upper * 2 + j];
         }
       }
     }
-  }
-  __syncthreads();
-  if (static_cast<int>(threadIdx.x) < columns) {
-    const int column = static_cast<int>(threadIdx.x);
-    float maximum = -INFINITY;
-    float sum = 0;
-    for (int i = 0; i < Shape::kWarps; ++i) {
-      maximum = fmaxf(maximum, merge.pairs[i * Shape::kColumns + column].x);
+    __syncthreads();
+    const int fours = min(columns.count - n * 8, 8) * (kHead / 4);
+    for (int base = 0; base < fours; base += Shape::kThreads) {
+      const int i = base + static_cast<int>(threadIdx.x);
+      if (base + warp * kWarp >= fours) break;
+      const int in_tile = min(i, fours - 1) / (kHead / 4);
+      const int column = n * 8 + i / (kHead / 4);
+      const int element = i % (kHead / 4) * 4;
+      float maximum = -INFINITY;
+      float2 pair[Shape::kWarps];
+#pragma unroll
+      for (int k = 0; k < Shape::kWarps; ++k) {
+        pair[k] = pairs[(n * 8 + in_tile) * Shape::kWarps + k];
+        maximum = fmaxf(maximum, pair[k].x);
+      }
+      float sum = 0;
+      float4 x = make_float4(0, 0, 0, 0);
+#pragma unroll
+      for (int k = 0; k < Shape::kWarps; ++k) {
+        const float weight = weight_of(pair[k].x, maximum);
+        sum += weight * pair[k].y;
+        add_weighted(x, weight,
+                     *reinterpret_cast<const float4*>(values_of(k) + in_tile * Shape::kMergeStride + element));
+      }
+      if (u.sequence.splits == 1) {
+        write_column(p, u.sequence, columns, column, element, scaled(x, 1.0F / sum));
+      } else if (i < fours) {
+        *reinterpret_cast<float4*>(partial + column * kHead + element) = x;
+        if (element == 0) {
+          reinterpret_cast<float2*>(partial + p.split_columns * kHead)[column] = make_float2(maximum, sum);
+        }
+      }
     }
-    for (int i = 0; i < Shape::kWarps; ++i) {
-      const float2 pair = merge.pairs[i * Shape::kColumns + column];
-      const float weight = pair.x == -INFINITY ? 0.0F : exp2f(pair.x - maximum);
-      merge.weights[i * Shape::kColumns + column] = weight;
-      sum += weight * pair.y;
-    }
-    merge.merged[column] = make_float2(maximum, sum);
+    __syncthreads();
   }
-  __syncthreads();
 }
 
-__device__ __forceinline__ void write_column(const AttentionParams& p, const SplitWork& w, int column, int element,
-                                             float value) {
-  const int head = w.kv_head * p.group + w.first_head + column % w.heads;
-  write_output(p, w.first_row + column / w.heads, head * p.value_size + element, value);
-}
-
-// Reads the partial results of all splits, in ascending order, and writes the rows. By the last block to finish.
+// Reads the partial results of all splits, in ascending order, and writes the rows. By the last block to finish. The
+// loads of a batch are under way together: this is a step that the whole launch waits for.
 template <class Shape, int kHead>
-__device__ __forceinline__ void merge_splits(const AttentionParams& p, const SplitWork& w, const float* partials,
-                                             int64_t stride, uint8_t* shared) {
-  float2* pairs = reinterpret_cast<float2*>(shared);                                // [split][column]
-  float* weights = reinterpret_cast<float*>(pairs + kMaxSplits * Shape::kColumns);  // the same
-  const int thread = static_cast<int>(threadIdx.x);
-  for (int i = thread; i < w.splits * w.columns; i += Shape::kThreads) {
-    const float* from = partials + i / w.columns * stride + p.split_columns * kHead;
-    pairs[i] = __ldcg(reinterpret_cast<const float2*>(from) + i % w.columns);
-  }
-  __syncthreads();
-  if (thread < w.columns) {
+__device__ __forceinline__ void merge_splits(const AttentionParams& p, const SplitUnit& u, const SplitColumns& columns,
+                                             const float* partials, int64_t stride) {
+  constexpr int kBatch = 16;
+  const int fours = columns.count * (kHead / 4);
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  for (int base = 0; base + warp * kWarp < fours; base += Shape::kThreads) {
+    const int i = base + static_cast<int>(threadIdx.x);
+    const int at = min(i, fours - 1);
+    const int column = at / (kHead / 4);
     float maximum = -INFINITY;
     float sum = 0;
-    for (int i = 0; i < w.splits; ++i) maximum = fmaxf(maximum, pairs[i * w.columns + thread].x);
-    for (int i = 0; i < w.splits; ++i) {
-      const float2 pair = pairs[i * w.columns + thread];
-      const float weight = pair.x == -INFINITY ? 0.0F : exp2f(pair.x - maximum);
-      weights[i * w.columns + thread] = weight;
-      sum += weight * pair.y;
+    float4 x = make_float4(0, 0, 0, 0);
+    for (int first = 0; first < u.sequence.splits; first += kBatch) {
+      const float* from = partials + first * stride;
+      float2 pair[kBatch];
+      float4 value[kBatch];
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const bool exists = first + k < u.sequence.splits;
+        pair[k] = exists ? __ldcg(reinterpret_cast<const float2*>(from + k * stride + p.split_columns * kHead) + column)
+                         : make_float2(-INFINITY, 0);
+        value[k] = exists ? __ldcg(reinterpret_cast<const float4*>(from + k * stride) + at) : make_float4(0, 0, 0, 0);
+      }
+      float top = maximum;
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) top = fmaxf(top, pair[k].x);
+      const float correction = weight_of(maximum, top);
+      maximum = top;
+      sum *= correction;
+      x = scaled(x, correction);
+#pragma unroll
+      for (int k = 0; k < kBatch; ++k) {
+        const float weight = weight_of(pair[k].x, maximum);
+        sum += weight * pair[k].y;
+        add_weighted(x, weight, value[k]);
+      }
     }
-    pairs[thread].y = 1.0F / sum;  // of split 0: read above by this thread only
+    write_column(p, u.sequence, columns, i / (kHead / 4), i % (kHead / 4) * 4, scaled(x, 1.0F / sum));
+  }
+}
+
+// Tells that `done` splits of the unit's sequence and head are in scratch; true in the block that completes them, which
+// then sees all. Resets the counter for the next launch.
+__device__ __forceinline__ bool completes(const AttentionParams& p, const SplitUnit& u, int done) {
+  __shared__ bool is_last;
+  if (done == u.sequence.splits) return true;  // its own, written before merge_warps' last barrier
+  if (threadIdx.x == 0) {
+    unsigned* counter = p.counters + u.index * p.head_chunks + u.chunk;
+    unsigned before;
+    // Releases what the block wrote, which the barrier before has ordered, and acquires what the others did.
+    asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "l"(counter), "r"(static_cast<unsigned>(done))
+                 : "memory");
+    is_last = before + static_cast<unsigned>(done) == static_cast<unsigned>(u.sequence.splits);
+    if (is_last) *counter = 0;
   }
   __syncthreads();
-  for (int i = thread; i < w.columns * kHead; i += Shape::kThreads) {
-    const int column = i / kHead;
-    float sum = 0;
-#pragma unroll 8
-    for (int split = 0; split < w.splits; ++split) {
-      sum += weights[split * w.columns + column] * __ldcg(partials + split * stride + i);
+  return is_last;
+}
+
+// The copies of a warp, running ahead of its products by kStages - 1 pages.
+template <class Shape, int kHead>
+struct SplitCopier {
+  SplitUnit unit;
+  int page = 0;    // of the unit
+  int copied = 0;  // pages so far
+  int ids = 0;     // lane i has the id of page ids_base + i of the table
+  int ids_base = 0;
+  int ids_index = -1;
+
+  // Two groups of copies, keys and values; empty ones past the end.
+  __device__ __forceinline__ void copy_page(const AttentionParams& p, uint32_t ring) {
+    using Key = typename Shape::Key;
+    using Value = typename Shape::Value;
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    if (!unit.exists) {
+      commit_copies();
+      commit_copies();
+      return;
     }
-    write_column(p, w, column, i % kHead, sum * pairs[column].y);
+    const SplitSequence& w = unit.sequence;
+    const int index = unit.first_page() + page;
+    if (ids_index != unit.index || index < ids_base || index >= ids_base + kWarp) {
+      ids_index = unit.index;
+      ids_base = index;
+      ids = index + lane < w.first_page + w.pages ? p.pages[w.table + index + lane] : 0;
+    }
+    const int64_t id = __shfl_sync(kAllLanes, ids, index - ids_base);
+    const int position = index * static_cast<int>(kKvPageTokens) + warp * 16;
+    const int low = w.begin - position;
+    const int high = w.end - position;
+    const bool visible = low < 16 && high > 0;
+    const int kv_head = unit.chunk / (p.head_chunks / static_cast<int>(p.kv.kv_heads));
+    const int64_t scales = kv_scales_offset(p.kv.kv_heads, kHead);
+    const uint32_t to = ring + copied % Shape::kStages * Shape::kStageBytes;
+    if (visible) copy_part<Key>(p.kv.k + id * p.kv.page_stride, scales, kv_head, warp, low, high, to);
+    commit_copies();
+    if (visible) copy_part<Value>(p.kv.v + id * p.kv.page_stride, scales, kv_head, warp, low, high, to + Key::kBytes);
+    commit_copies();
+    ++copied;
+    if (++page == unit.pages()) {
+      page = 0;
+      ++unit.split;
+      settle_unit(p, unit);
+    }
   }
+};
+
+// A warp's part of one page: scores, softmax, output. Its copies are the oldest two groups but kStages - 1 pages.
+template <class Shape, int kColumnTiles>
+__device__ __forceinline__ void attend_page(const AttentionParams& p, const SplitSequence& w,
+                                            const SplitColumns& columns, int position, const uint8_t* queries,
+                                            const uint8_t* stage, SplitSoftmax<kColumnTiles>& state,
+                                            float (&o)[Shape::kSteps][kColumnTiles][4]) {
+  using Key = typename Shape::Key;
+  using Value = typename Shape::Value;
+  const uint32_t address = shared_address(stage);
+  const int tiles = (columns.count + 7) / 8;
+  const bool visible = position < w.end && position + 16 > w.begin;
+  float correction[kColumnTiles][2];
+  uint32_t b[kColumnTiles][2];
+  uint32_t rest[kColumnTiles][2];
+  bool changed = false;
+  wait_copies<2 * Shape::kStages - 1>();
+  __syncwarp();
+  if (visible) {
+    float s[kColumnTiles][4];
+    multiply_keys<Shape, kColumnTiles>(address, stage + Key::kTokens * Key::kRowStride, queries, tiles, s);
+    mask_scores(p, w, columns.heads, position, s);
+    changed = update_softmax<Value, kColumnTiles>(s, state, tiles, correction, b, rest);
+  }
+  wait_copies<2 * Shape::kStages - 2>();
+  __syncwarp();
+  if (!visible) return;
+  if (changed) {
+#pragma unroll
+    for (int n = 0; n < kColumnTiles; ++n) {
+      if (n >= tiles) break;
+#pragma unroll
+      for (int i = 0; i < Shape::kSteps; ++i) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) o[i][n][k] *= correction[n][k % 2];
+      }
+    }
+  }
+  multiply_values<Shape, kColumnTiles>(address + Key::kBytes, stage + Key::kBytes + Value::kTokens * Value::kRowStride,
+                                       b, rest, tiles, o);
+  __syncwarp();
 }
 
 template <KvFormat kKey, KvFormat kValue, int kHead, int kColumnTiles>
 __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ AttentionParams p) {
   using Shape = SplitShape<kKey, kValue, kHead, kColumnTiles>;
-  using Key = typename Shape::Key;
-  using Value = typename Shape::Value;
   extern __shared__ __align__(16) uint8_t shared[];
   allow_dependents();
   wait_for_dependencies();
-  SplitWork w;
-  if (!find_split(p, Shape::kColumns, w)) return;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  SplitUnit unit = first_unit(p);
+  if (!unit.exists) return;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  uint8_t* work = shared + Shape::kQueryBytes;
-  uint8_t* ring = work + warp * Shape::kStages * Shape::kStageBytes;
-  const uint32_t ring_address = shared_address(ring);
-
-  int ids = 0;
-  const auto position_of = [&](int page) { return (w.first_page + page) * static_cast<int>(kKvPageTokens) + warp * 16; };
-  // Two groups of copies, keys and values; empty ones past the end.
-  const auto copy_page = [&](int page) {
-    const bool exists = page < w.pages;
-    if (exists && page % kWarp == 0) ids = page + lane < w.pages ? w.table[w.first_page + page + lane] : 0;
-    const int64_t id = __shfl_sync(kAllLanes, ids, page % kWarp);
-    const int low = w.begin - position_of(page);
-    const int high = w.end - position_of(page);
-    const bool visible = exists && low < 16 && high > 0;
-    const uint32_t to = ring_address + page % Shape::kStages * Shape::kStageBytes;
-    if (visible) {
-      copy_part<Key>(p.kv.k + id * p.kv.page_stride, kv_scales_offset(p.kv.kv_heads, kHead), w.kv_head, warp, low, high,
-                     to);
-    }
-    commit_copies();
-    if (visible) {
-      copy_part<Value>(p.kv.v + id * p.kv.page_stride, kv_scales_offset(p.kv.kv_heads, kHead), w.kv_head, warp, low,
-                       high, to + Key::kBytes);
-    }
-    commit_copies();
-  };
+  float2* pairs = reinterpret_cast<float2*>(shared + Shape::kQueryBytes);
+  uint8_t* rings = shared + Shape::kQueryBytes + Shape::kPairBytes;
+  uint8_t* ring = rings + warp * Shape::kStages * Shape::kStageBytes;
+  SplitCopier<Shape, kHead> copier{unit};
 #pragma unroll
-  for (int page = 0; page < Shape::kStages - 1; ++page) copy_page(page);
-  load_queries<Shape>(p, w, shared);
-  __syncthreads();
-
-  const int tiles = (w.columns + 7) / 8;
-  SplitSoftmax<kColumnTiles> state;
-  float o[Shape::kSteps][kColumnTiles][4];
-#pragma unroll
-  for (int n = 0; n < kColumnTiles; ++n) {
-    state.maximum[n][0] = state.maximum[n][1] = -INFINITY;
-    state.sum[n][0] = state.sum[n][1] = 0;
-#pragma unroll
-    for (int i = 0; i < Shape::kSteps; ++i) o[i][n][0] = o[i][n][1] = o[i][n][2] = o[i][n][3] = 0;
-  }
-  for (int page = 0; page < w.pages; ++page) {
-    copy_page(page + Shape::kStages - 1);
-    const int position = position_of(page);
-    const int stage = page % Shape::kStages * Shape::kStageBytes;
-    const bool visible = position < w.end && position + 16 > w.begin;
-    wait_copies<2 * Shape::kStages - 1>();
-    __syncwarp();
-    float correction[kColumnTiles][2];
-    uint32_t b[kColumnTiles][2];
-    uint32_t rest[kColumnTiles][2];
-    bool changed = false;
-    if (visible) {
-      float s[kColumnTiles][4];
-      multiply_keys<Shape, kColumnTiles>(ring_address + stage, ring + stage + Key::kTokens * Key::kRowStride, shared,
-                                         tiles, s);
-      mask_scores(p, w, position, s);
-      changed = update_softmax<Value, kColumnTiles>(s, state, tiles, correction, b, rest);
-    }
-    wait_copies<2 * Shape::kStages - 2>();
-    __syncwarp();
-    if (!visible) continue;
-    if (changed) {
-#pragma unroll
-      for (int n = 0; n < kColumnTiles; ++n) {
-        if (n >= tiles) break;
-#pragma unroll
-        for (int i = 0; i < Shape::kSteps; ++i) {
-#pragma unroll
-          for (int k = 0; k < 4; ++k) o[i][n][k] *= correction[n][k % 2];
-        }
-      }
-    }
-    const int values = stage + Key::kBytes;
-    multiply_values<Shape, kColumnTiles>(ring_address + values, ring + values + Value::kTokens * Value::kRowStride, b,
-                                         rest, tiles, o);
-    __syncwarp();
-  }
-  wait_copies<0>();
-  __syncthreads();
-  const Merge<Shape> merge(work);
-  merge_warps<Shape, kColumnTiles>(state, o, w.columns, merge);
-
-  const int thread = static_cast<int>(threadIdx.x);
-  if (w.splits == 1) {
-    for (int i = thread; i < w.columns * kHead; i += Shape::kThreads) {
-      write_column(p, w, i / kHead, i % kHead, merge.value(i / kHead, i % kHead) / merge.merged[i / kHead].y);
-    }
-    return;
-  }
+  for (int i = 0; i < Shape::kStages - 1; ++i) copier.copy_page(p, shared_address(ring));
   const int64_t stride = static_cast<int64_t>(p.split_columns) * (kHead + 2);
-  const int64_t cell = static_cast<int64_t>(blockIdx.z) * gridDim.x + blockIdx.x;
-  float* partials = p.partials + cell * gridDim.y * stride;
-  float* own = partials + blockIdx.y * stride;
-  for (int i = thread; i < w.columns * kHead; i += Shape::kThreads) own[i] = merge.value(i / kHead, i % kHead);
-  if (thread < w.columns) {
-    reinterpret_cast<float2*>(own + p.split_columns * kHead)[thread] = merge.merged[thread];
+  int consumed = 0;  // pages
+  int done = 0;      // splits of the sequence and head
+  while (unit.exists) {
+    const SplitColumns columns(p, unit, Shape::kColumns);
+    if (done == 0) {
+      load_queries<Shape>(p, unit.sequence, columns, shared);
+      __syncthreads();
+    }
+    SplitSoftmax<kColumnTiles> state;
+    float o[Shape::kSteps][kColumnTiles][4];
+#pragma unroll
+    for (int n = 0; n < kColumnTiles; ++n) {
+      state.maximum[n][0] = state.maximum[n][1] = -INFINITY;
+      state.sum[n][0] = state.sum[n][1] = 0;
+#pragma unroll
+      for (int i = 0; i < Shape::kSteps; ++i) o[i][n][0] = o[i][n][1] = o[i][n][2] = o[i][n][3] = 0;
+    }
+    for (int page = 0; page < unit.pages(); ++page) {
+      copier.copy_page(p, shared_address(ring));
+      const int position = (unit.first_page() + page) * static_cast<int>(kKvPageTokens) + warp * 16;
+      attend_page<Shape, kColumnTiles>(p, unit.sequence, columns, position, shared,
+                                       ring + consumed % Shape::kStages * Shape::kStageBytes, state, o);
+      ++consumed;
+    }
+    uint8_t* stages = rings + (consumed - 1) % Shape::kStages * Shape::kStageBytes;
+    const int64_t cell = static_cast<int64_t>(unit.index) * p.head_chunks + unit.chunk;
+    float* partials = p.partials + cell * p.split_stride * stride;
+    merge_warps<Shape, kHead, kColumnTiles>(p, unit, columns, state, o, stages, pairs, partials + unit.split * stride);
+    ++done;
+    SplitUnit next = unit;
+    ++next.split;
+    settle_unit(p, next);
+    if (!next.exists || next.index != unit.index || next.chunk != unit.chunk) {
+      if (unit.sequence.splits > 1 && completes(p, unit, done)) {
+        merge_splits<Shape, kHead>(p, unit, columns, partials, stride);
+      }
+      done = 0;
+    }
+    unit = next;
   }
-  __shared__ bool is_last;
-  __threadfence();
-  __syncthreads();
-  if (thread == 0) {
-    is_last = atomicAdd(p.counters + cell, 1U) == static_cast<unsigned>(w.splits - 1);
-    if (is_last) p.counters[cell] = 0;  // for the next launch
-  }
-  __syncthreads();
-  if (!is_last) return;
-  __threadfence();
-  merge_splits<Shape, kHead>(p, w, partials, stride, work);
+}
+
+// As many blocks as the card holds at once, but not more than there can be units.
+template <class Shape>
+dim3 split_blocks(const Queue& queue, const SplitGrid& grid) {
+  const int64_t resident = queue.capabilities->shared_bytes_per_multiprocessor / (Shape::kSharedBytes + 1024);
+  const int64_t blocks = std::clamp<int64_t>(resident, 1, 3) * queue.capabilities->multiprocessors;
+  return dim3(static_cast<unsigned>(std::min(blocks, grid.units)));
 }
 
 template <KvFormat kKey, KvFormat kValue, int kHead>
 void launch_split_head(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
   constexpr int kWide = (kHead <= kWideHeadSize ? kWideColumns : kLargeHeadWideColumns) / 8;
   constexpr int kNarrow = kNarrowColumns / 8;
-  const dim3 blocks(grid.head_chunks, grid.splits, grid.sequences);
   if (grid.wide) {
     using Shape = SplitShape<kKey, kValue, kHead, kWide>;
-    launch_kernel(queue, "attention/split", {blocks, dim3(Shape::kThreads), Shape::kSharedBytes},
+    launch_kernel(queue, "attention/split",
+                  {split_blocks<Shape>(queue, grid), dim3(Shape::kThreads), Shape::kSharedBytes},
                   split_kernel<kKey, kValue, kHead, kWide>, params);
   } else {
     using Shape = SplitShape<kKey, kValue, kHead, kNarrow>;
-    launch_kernel(queue, "attention/split", {blocks, dim3(Shape::kThreads), Shape::kSharedBytes},
+    launch_kernel(queue, "attention/split",
+                  {split_blocks<Shape>(queue, grid), dim3(Shape::kThreads), Shape::kSharedBytes},
                   split_kernel<kKey, kValue, kHead, kNarrow>, params);
   }
 }

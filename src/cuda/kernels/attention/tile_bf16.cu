@@ -1,4 +1,10 @@
-#include "cuda/kernels/attention/params.hpp"
+// The tile kernel (tile.cuh) with keys and values in bf16. A unit of its own: they compile side by side.
+#include "cuda/kernels/attention/tile.cuh"
+
 namespace minfer::cuda::attention {
-bool launch_tile_bf16(const Queue&, const AttentionParams&, const TileGrid&) { return false; }
+
+bool launch_tile_bf16(const Queue& queue, const AttentionParams& params, const TileGrid& grid) {
+  return launch_tile<KvFormat::bf16>(queue, params, grid);
 }
+
+}  // namespace minfer::cuda::attention
