@@ -1,6 +1,6 @@
 // What prefill costs in its linears alone: those of Qwen3-8B Q4_K_M (36 layers; V and down are Q6_K in every second
 // one), as one captured graph a step, at several row counts. Beside the whole: the decoding of the weights alone, the
-// products alone (of the same slices, and of whole bf16 matrices), and the decoding of each type.
+// products alone (of the same slices, and of whole bf16 matrices), the decoding of each type, and ops on rows.
 // Weights are random and rotate among enough layers that none is in the cache. cuda_gemm_bench [rows ...]; 0: the
 // decoding of types only
 #include <cuda_runtime.h>
@@ -97,6 +97,7 @@ class Bench {
   }
 
   void decode_types();
+  void row_ops(int64_t rows);
   void prefill(int64_t rows);
 
  private:
@@ -115,6 +116,17 @@ class Bench {
 
 void Bench::decode_types() {
   const int64_t rows = 6144;
+  {
+    // What the card takes to write as many bytes.
+    const TestArray bytes(rows * decoded_row_bytes(DType::q4_k, kWidth));
+    const double ms = time_graph(queue_, [&] {
+      for (int i = 0; i < 60; ++i) {
+        check_status(cudaMemsetAsync(bytes.data(), i, static_cast<size_t>(bytes.bytes()), (*queue_).stream),
+                     "bench/set");
+      }
+    });
+    std::printf("memset of %lld bytes: %.1f us\n", static_cast<long long>(bytes.bytes()), ms * 1000 / 60);
+  }
   for (const DType dtype : {DType::q4_k, DType::q5_k, DType::q6_k, DType::q8_0, DType::q4_0, DType::iq4_xs, DType::q3_k,
                             DType::bf16, DType::f16}) {
     std::vector<std::unique_ptr<Weight>> weights;
@@ -131,6 +143,29 @@ void Bench::decode_types() {
                 std::string(tensor::dtype_info(dtype).name).c_str(), static_cast<long long>(rows),
                 static_cast<long long>(kWidth), us, read / us / 1e6, written / us / 1e6);
   }
+}
+
+// One norm, conversion and gated activation, each in a chain of its own kind; their bytes may lie in the cache.
+void Bench::row_ops(int64_t rows) {
+  const TestRows x(ActivationFormat::f32, rows, kWidth, random_floats(rows * kWidth, 1.0F, 1));
+  const TestArray weight(random_floats(kWidth, 1.0F, 2));
+  const auto format = rows > kSmallBatchRows ? ActivationFormat::bf16 : ActivationFormat::q8;
+  const TestRows out(format, rows, kWidth);
+  const TestRows gate(ActivationFormat::f32, rows, kHidden, random_floats(rows * kHidden, 1.0F, 3));
+  const TestRows inner(format, rows, kHidden);
+  constexpr int kCalls = 40;
+  const auto time = [&](const std::function<void()>& call) {
+    return 1000 / kCalls * time_graph(queue_, [&] {
+             for (int i = 0; i < kCalls; ++i) call();
+           });
+  };
+  const double norm =
+      time([&] { launch_rms_norm(*queue_, {x.view(), weight.as<float>(), kWidth, 1e-6F, out.view()}); });
+  const double convert = time([&] { launch_convert(*queue_, x.view(), out.view()); });
+  const double glu =
+      time([&] { launch_glu(*queue_, {gate.view(), gate.view(), graph::Activation::silu, inner.view()}); });
+  std::printf("rows %lld: rms_norm %.2f us, convert %.2f us, glu of %lld %.2f us\n", static_cast<long long>(rows), norm,
+              convert, static_cast<long long>(kHidden), glu);
 }
 
 void Bench::prefill(int64_t rows) {
@@ -269,6 +304,7 @@ void Bench::prefill(int64_t rows) {
 int main(int argc, char** argv) {
   minfer::cuda::Bench bench;
   bench.decode_types();
+  for (const int64_t count : {1, 16, 2048}) bench.row_ops(count);
   std::vector<int64_t> rows;
   for (int i = 1; i < argc; ++i) rows.push_back(std::atoll(argv[i]));
   if (rows.empty()) rows = {256, 512, 2048};
