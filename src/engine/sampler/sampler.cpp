@@ -27,8 +27,18 @@ void check_stages(std::span<const float> logits, const SamplerParams& params) {
     }
   }
 }
+
 // Tokens that a sampler takes without allocating: most contexts.
 constexpr size_t kReservedHistory = 1 << 16;
+
+// How many tokens the penalties and DRY look back on at most, which need as many candidates as working space.
+size_t look_back(const SamplerParams& params) {
+  const auto tokens = [](int32_t last_n) {
+    return last_n < 0 ? kReservedHistory : std::min(kReservedHistory, static_cast<size_t>(last_n));
+  };
+  return std::max(has_penalties(params) ? tokens(params.penalty_last_n) : 0,
+                  params.dry_multiplier != 0.0F ? tokens(params.dry_penalty_last_n) : 0);
+}
 
 // The index of the largest logit, the lowest on ties.
 int32_t argmax(std::span<const float> logits) {
@@ -65,6 +75,7 @@ Sampler::Sampler(const SamplerParams& params, int64_t vocabulary)
     : params_(params), random_(params.seed), mirostat_mu_(2.0F * params.mirostat_tau) {
   check_sampler_params(params, vocabulary);
   history_.reserve(kReservedHistory);
+  candidates_.reserve(look_back(params));
 }
 
 int32_t Sampler::shape_logits(SamplerState& state, std::span<const float> logits) {
