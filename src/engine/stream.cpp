@@ -44,6 +44,7 @@ void Stream::load(const SessionTarget& target) {
   std::error_code error;
   if (!std::filesystem::exists(request_.session_path, error) && !error) return;
   load_session(request_.session_path, sequence_, target);
+  sampler_.set_suspects(fmt::format("its weights or the session {} are broken", request_.session_path));
   const auto end = sequence_.tokens();
   if (!end.empty() && !tokenizer_.vocab().is_end_of_generation(end.back())) {
     tokens_.insert(tokens_.begin(), request_.turn_end.begin(), request_.turn_end.end());
@@ -63,6 +64,7 @@ void Stream::make_room(const SessionTarget& target) {
   if (excess <= 0) return;
   const int64_t removable = sequence_.length() - request_.keep_tokens;
   if (request_.overflow != Overflow::shift || removable < excess) {
+    result_.too_long = true;
     fail(ErrorCode::invalid_input,
          "the session {} has {} tokens and the prompt {}, the context {}; take a larger one, or let it shift",
          request_.session_path, sequence_.length(), prompt, target.cache.sequence_tokens());

@@ -50,22 +50,22 @@ void choose_candidates(SamplerState& state) {
   for (const Stage stage : kCandidateStages) stage(state);
 }
 
-void check_logits(std::span<const float> logits) {
+void check_logits(std::span<const float> logits, const std::string& suspects) {
   bool any_finite = false;
   bool any_other = logits.size() == 1;
   for (size_t i = 0; i < logits.size(); ++i) {
     const float logit = logits[i];
     if (std::isnan(logit) || logit == kInfinity) {
-      fail(ErrorCode::invalid_input, "the model gave {} as the logit of token {}; its weights are broken",
-           std::isnan(logit) ? "NaN" : "infinity", i);
+      fail(ErrorCode::invalid_input, "the model gave {} as the logit of token {}; {}",
+           std::isnan(logit) ? "NaN" : "infinity", i, suspects);
     }
     any_finite |= logit != -kInfinity;
     any_other |= logit != logits[0];
   }
-  if (!any_finite) fail(ErrorCode::invalid_input, "the model gave no finite logit; its weights are broken");
+  if (!any_finite) fail(ErrorCode::invalid_input, "the model gave no finite logit; {}", suspects);
   // As of a file whose download left zeros: the answer would be nothing but chance.
   if (!any_other) {
-    fail(ErrorCode::invalid_input, "the model gave {} as the logit of every token; its weights are broken", logits[0]);
+    fail(ErrorCode::invalid_input, "the model gave {} as the logit of every token; {}", logits[0], suspects);
   }
 }
 
@@ -79,7 +79,7 @@ Sampler::Sampler(const SamplerParams& params, int64_t vocabulary)
 }
 
 int32_t Sampler::shape_logits(SamplerState& state, std::span<const float> logits) {
-  check_logits(logits);
+  check_logits(logits, suspects_);
   logits_.assign(logits.begin(), logits.end());
   for (const Stage stage : kLogitStages) stage(state);
   check_stages(logits_, params_);
