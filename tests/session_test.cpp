@@ -10,7 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/batcher.hpp"
 #include "engine/forward.hpp"
+#include "model/vocab.hpp"
 #include "model_runs.hpp"
 
 namespace minfer::test {
@@ -120,6 +122,27 @@ TEST_F(SessionTest, IsForTheModelFormatAndContextItWasMadeWith) {
   Session context(golden_path("tiny/llama.gguf"), options(f32, 99));
   EXPECT_THAT(error_of(context, file("a")), HasSubstr("a session of 100 tokens; the context holds 99"));
   EXPECT_EQ(context.sequence.length(), 0);
+}
+
+TEST_F(SessionTest, PagesThatAreNoNumbersAreNotBlamedOnTheWeightsAlone) {
+  const Formats f32{KvFormat::f32, KvFormat::f32};
+  Session session(golden_path("tiny/llama.gguf"), options(f32));
+  session.append(prompt(10));
+  const std::vector<std::byte> nans(static_cast<size_t>(session.target.cache.store().page_bytes(0)), std::byte{0xFF});
+  session.target.cache.store().write_page(0, session.sequence.pages(0)[0], nans);
+  engine::save_session(file("a"), session.sequence, session.target);
+  session.sequence.clear();
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(session.loaded.model.file()));
+  engine::Batcher batcher(session.loaded.runner, tokenizer, {});
+  engine::Request request;
+  request.prompt = {3};
+  request.session_path = file("a");
+  std::string error;
+  batcher.submit(request,
+                 {{}, [&](const engine::Result& result) { error = result.error ? result.error->what() : ""; }});
+  while (batcher.step()) continue;
+  EXPECT_EQ(error,
+            "the model gave NaN as the logit of token 0; its weights or the session " + file("a") + " are broken");
 }
 
 TEST_F(SessionTest, AModelIsToldByItsHeaderAndByItsWeights) {

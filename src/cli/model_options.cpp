@@ -160,9 +160,17 @@ int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, i
   return options.context != 0 ? options.context : std::min(loaded.model.config().context_length, default_context);
 }
 
+void notice_long_context(const model::Model& model, int64_t context) {
+  const int64_t trained = model.config().context_length;
+  if (context <= trained) return;
+  say("minfer: the context of {} tokens is larger than the {} that the model was trained for; what lies beyond may be "
+      "of "
+      "poor quality\n",
+      context, trained);
+}
+
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
   const engine::RunnerOptions runner = runner_options(options, context);
-  const int64_t trained = loaded.model.config().context_length;
   const std::vector<graph::Backend*> devices = loaded.registry.available();
   if (options.explain) print_explanation(loaded.registry, loaded.model, runner);
   if (!options.dump_graph.empty()) dump_graph(loaded, options, runner);
@@ -172,12 +180,7 @@ void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t cont
     if (interrupted()) fail(ErrorCode::cancelled, "cancelled while loading");
   });
   progress.clear();
-  if (context > trained) {
-    say("minfer: the context of {} tokens is larger than the {} that the model was trained for; what lies beyond may "
-        "be "
-        "of poor quality\n",
-        context, trained);
-  }
+  notice_long_context(loaded.model, context);
   if (options.op_timing) set_op_timing(loaded, true);
 }
 

@@ -61,9 +61,11 @@ int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, i
 // Errors: UsageError, naming the option.
 engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context);
 
-// Plans and loads, with a progress line, and a notice where `context` is beyond what the model was trained for; before
-// that prints the plan with --explain and writes the graph with --dump-graph; with --op-timing the steps that follow
-// are timed.
+// A line on stderr where `context` is beyond what the model was trained for.
+void notice_long_context(const model::Model& model, int64_t context);
+
+// Plans and loads, with a progress line and notice_long_context; before that prints the plan with --explain and writes
+// the graph with --dump-graph; with --op-timing the steps that follow are timed.
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context);
 
 }  // namespace minfer::cli

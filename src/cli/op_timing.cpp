@@ -36,9 +36,9 @@ std::string table(const engine::OpReport& report) {
   return text;
 }
 
-std::string device_text(const graph::Backend& device, const graph::OpTimes& times, const graph::DeviceLimits& limits) {
+std::string device_text(std::string_view name, const graph::OpTimes& times, const graph::DeviceLimits& limits) {
   std::string text = fmt::format(
-      "op timing of {}; limits: read {:.1f} GB/s, 8-bit dots {:.0f} GOPS, f32 {:.0f} GFLOP/s\n", device.name(),
+      "op timing of {}; limits: read {:.1f} GB/s, 8-bit dots {:.0f} GOPS, f32 {:.0f} GFLOP/s\n", name,
       limits.read_bytes_per_second / 1e9, limits.dot8_ops_per_second / 1e9, limits.float_ops_per_second / 1e9);
   for (const engine::OpReport& report : engine::report_ops(times, limits)) text += table(report);
   return text;
@@ -50,10 +50,11 @@ void set_op_timing(LoadedModel& loaded, bool on) {
   for (graph::Backend* device : loaded.registry.available()) device->set_op_timing(on);
 }
 
-void print_op_timing(LoadedModel& loaded) {
+void print_op_timing(LoadedModel& loaded, std::string_view what) {
   set_op_timing(loaded, false);
   for (graph::Backend* device : loaded.registry.available()) {
-    write_stderr(device_text(*device, device->op_times(), device->measure_limits()));
+    const std::string name = fmt::format("{}{}{}", device->name(), what.empty() ? "" : ", ", what);
+    write_stderr(device_text(name, device->op_times(), device->measure_limits()));
   }
 }
 

@@ -2,6 +2,8 @@
 // of op, and the sum beside the clock's time of the steps.
 #pragma once
 
+#include <string_view>
+
 #include "cli/model_options.hpp"
 
 namespace minfer::cli {
@@ -9,7 +11,8 @@ namespace minfer::cli {
 // On all devices.
 void set_op_timing(LoadedModel& loaded, bool on);
 
-// Measures the devices' limits, which takes about a second each, and prints.
-void print_op_timing(LoadedModel& loaded);
+// Measures the devices' limits, which takes about a second each, and prints; `what` says in the headings which model it
+// is, where there are several.
+void print_op_timing(LoadedModel& loaded, std::string_view what = {});
 
 }  // namespace minfer::cli

@@ -189,10 +189,14 @@ int run(const Options& options) {
         printable(prompt.control_token));
   }
   const engine::Result result = answer(loaded, tokenizer, request, batcher, options.model.explain);
+  if (result.too_long) throw UsageError(result.error->what());
   if (result.error) throw *result.error;
   if (result.generated_tokens > 0) write_stdout("\n");
   print_timings(result, request.sampler.seed);
-  if (options.model.op_timing) print_op_timing(loaded);
+  if (options.model.op_timing) {
+    print_op_timing(loaded);
+    if (draft != nullptr) print_op_timing(*draft, "draft model");
+  }
   return finish(result, context, request.overflow == engine::Overflow::shift);
 }
 

@@ -45,6 +45,7 @@ enum class StopReason : uint8_t {
 struct Result {
   StopReason reason = StopReason::end_of_generation;
   std::optional<Error> error;  // with StopReason::failed
+  bool too_long = false;       // the error is that session and prompt exceed the context
   int64_t prompt_tokens = 0;
   int64_t session_tokens = 0;    // before the prompt, from the session file
   int64_t reused_tokens = 0;     // of the prompt, found in the prefix cache

@@ -46,7 +46,14 @@ StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stop
   }
 }
 
-std::string StopMatcher::push(std::string_view text) {
+// Hands the first `size` bytes of what is pending out.
+std::string_view StopMatcher::show(size_t size) {
+  shown_.assign(pending_, 0, size);
+  pending_.erase(0, size);
+  return shown_;
+}
+
+std::string_view StopMatcher::push(std::string_view text) {
   if (stopped_) return {};
   pending_ += text;
   // What is pending goes back to the earliest beginning of a stop that isn't complete yet, so any that is complete now
@@ -54,17 +61,15 @@ std::string StopMatcher::push(std::string_view text) {
   if (const auto match = first_complete(pending_, stops_)) {
     stopped_ = true;
     pending_.resize(match->begin);
-    return std::exchange(pending_, {});
+    return show(match->begin);
   }
   size_t held = 0;
   for (const std::string& stop : stops_) held = std::max(held, partial_match(pending_, stop));
-  std::string shown = pending_.substr(0, pending_.size() - held);
-  pending_.erase(0, shown.size());
-  return shown;
+  return show(pending_.size() - held);
 }
 
-std::string StopMatcher::finish() {
-  return std::exchange(pending_, {});
+std::string_view StopMatcher::finish() {
+  return show(pending_.size());
 }
 
 }  // namespace minfer::engine

@@ -21,16 +21,19 @@ class StopMatcher {
   // Errors: invalid_input for an empty stop string or more than kMaxStops.
   explicit StopMatcher(std::vector<std::string> stops);
 
-  // The text that may be shown after `text` arrived. stopped() tells whether a stop string was met; what follows it is
-  // dropped.
-  std::string push(std::string_view text);
-  // The text held back, at the end of the stream.
-  std::string finish();
+  // The text that may be shown after `text` arrived, valid until the next call. stopped() tells whether a stop string
+  // was met; what follows it is dropped. Allocates nothing once the buffers have the size of a piece.
+  std::string_view push(std::string_view text);
+  // The text held back, at the end of the stream. Likewise.
+  std::string_view finish();
   bool stopped() const { return stopped_; }
 
  private:
+  std::string_view show(size_t size);
+
   std::vector<std::string> stops_;
   std::string pending_;
+  std::string shown_;
   bool stopped_ = false;
 };
 

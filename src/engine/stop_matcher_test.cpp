@@ -22,7 +22,7 @@ std::string shown(const std::vector<std::string>& stops, const std::string& text
   StopMatcher matcher(stops);
   std::string result;
   for (size_t at = 0; at < text.size(); at += size) result += matcher.push(text.substr(at, size));
-  return result + matcher.finish();
+  return result.append(matcher.finish());
 }
 
 TEST(StopMatcher, ShowsAllWithoutStops) {

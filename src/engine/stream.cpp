@@ -44,6 +44,7 @@ void Stream::load(const SessionTarget& target) {
   std::error_code error;
   if (!std::filesystem::exists(request_.session_path, error) && !error) return;
   load_session(request_.session_path, sequence_, target);
+  sampler_.set_suspects(fmt::format("its weights or the session {} are broken", request_.session_path));
   const auto end = sequence_.tokens();
   if (!end.empty() && !tokenizer_.vocab().is_end_of_generation(end.back())) {
     tokens_.insert(tokens_.begin(), request_.turn_end.begin(), request_.turn_end.end());
@@ -63,6 +64,7 @@ void Stream::make_room(const SessionTarget& target) {
   if (excess <= 0) return;
   const int64_t removable = sequence_.length() - request_.keep_tokens;
   if (request_.overflow != Overflow::shift || removable < excess) {
+    result_.too_long = true;
     fail(ErrorCode::invalid_input,
          "the session {} has {} tokens and the prompt {}, the context {}; take a larger one, or let it shift",
          request_.session_path, sequence_.length(), prompt, target.cache.sequence_tokens());
@@ -125,7 +127,7 @@ std::optional<StopReason> Stream::take(int32_t token) {
   tokens_.push_back(token);
   if (++result_.generated_tokens == 1) first_token_at_ = Clock::now();
   const bool last = tokenizer_.vocab().is_end_of_generation(token);
-  const std::string text = last ? std::string() : stops_.push(decoder_.push(token));
+  const std::string_view text = last ? std::string_view() : stops_.push(decoder_.push(token));
   if (listener_.on_token) listener_.on_token(token, text);
   if (last) return StopReason::end_of_generation;
   if (stops_.stopped()) return StopReason::stop_string;
@@ -176,7 +178,7 @@ void Stream::end(StopReason reason, const std::optional<Error>& error) {
   sequence_.clear();
   proposer_.reset();
   // Text that was held back because it might have become a stop string.
-  std::string rest = stops_.push(decoder_.finish());
+  std::string rest(stops_.push(decoder_.finish()));
   if (!stops_.stopped()) rest += stops_.finish();
   if (!rest.empty() && listener_.on_token) listener_.on_token(kNoToken, rest);
   if (listener_.on_end) listener_.on_end(result_);

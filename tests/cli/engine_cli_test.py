@@ -86,7 +86,7 @@ class Sessions(ProgramTest):
         os.remove(path)
         arguments = ["run", LLAMA, "abcdefgh", *GREEDY, "-c", "64", "-n", "100", "--logit-bias", "2=-1000", "--session", path]
         self.ok(*arguments)
-        self.refused(3, "take a larger one, or let it shift", *arguments)
+        self.refused(2, "take a larger one, or let it shift", *arguments)
         self.assertRegex(self.ok(*arguments, "--overflow", "shift").err, r"the context was shifted \d+ time")
 
 

@@ -49,6 +49,9 @@ class Plan(ProgramTest):
         for words in ("context 512 tokens, 2 sequences", "weights", "KV cache", "activations", "scratch", "total", "available", "fits"):
             self.assertIn(words, text)
         self.assertRegex(text, r"fits +yes")
+        notice = "larger than the 512 that the model was trained for"
+        self.assertIn(notice, self.ok("plan", LLAMA, "-c", "513", "--json").err)
+        self.assertEqual(self.ok("plan", LLAMA, "-c", "512").err, "")
         self.refused(2, "'0' is not a whole number", "plan", LLAMA, "--parallel", "0")
         self.refused(2, "--explain", "plan", LLAMA, "--explain")
 
@@ -138,6 +141,18 @@ class OpTiming(ProgramTest):
             calls = {name: count for name, count, _ in rows}
             self.assertEqual(calls["linear_glu ffn_gate+ffn_up F32"], 3 * steps)
             self.assertEqual(calls["linear output F32"], steps)
+
+    def test_a_draft_model_has_tables_of_its_own(self):
+        arguments = ["run", LLAMA, "abcabcabc", "--raw", "-n", "9", "--temp", "0", "--op-timing"]
+        result = self.ok(*arguments, "--speculate", f"draft:{LLAMA}", "--draft-depth", "1")
+        target, draft = result.err.split("op timing of cpu, draft model; limits:")
+        self.assertEqual(target.count("op timing of cpu; limits:"), 1)
+        drafted = int(re.search(r"of (\d+) drafted", target)[1])
+        # Each guess is a step of the draft model, the first with the prompt.
+        steps = {name: table[0] for name, table in self.tables(draft).items()}
+        self.assertEqual(sum(steps.values()), drafted)
+        target_steps = {name: table[0] for name, table in self.tables(target).items()}
+        self.assertLess(sum(target_steps.values()), 9)
 
     def test_bench_and_perplexity(self):
         result = self.ok("bench", LLAMA, "-p", "16", "-n", "4", "-d", "32", "-r", "2", "--op-timing")

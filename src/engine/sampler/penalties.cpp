@@ -11,10 +11,13 @@ void apply_logit_bias(SamplerState& state) {
   for (const auto& [token, bias] : state.params.logit_bias) state.logits[static_cast<size_t>(token)] += bias;
 }
 
+bool has_penalties(const SamplerParams& params) {
+  return params.repeat_penalty != 1.0F || params.frequency_penalty != 0.0F || params.presence_penalty != 0.0F;
+}
+
 void apply_penalties(SamplerState& state) {
   const SamplerParams& p = state.params;
-  const bool off = p.repeat_penalty == 1.0F && p.frequency_penalty == 0.0F && p.presence_penalty == 0.0F;
-  if (off || p.penalty_last_n == 0) return;
+  if (!has_penalties(p) || p.penalty_last_n == 0) return;
   std::span<const int32_t> recent = state.history;
   if (p.penalty_last_n > 0) recent = recent.last(std::min(recent.size(), static_cast<size_t>(p.penalty_last_n)));
   auto& sorted = state.candidates;  // not made yet: working space, so that a draw allocates nothing

@@ -27,8 +27,18 @@ void check_stages(std::span<const float> logits, const SamplerParams& params) {
     }
   }
 }
+
 // Tokens that a sampler takes without allocating: most contexts.
 constexpr size_t kReservedHistory = 1 << 16;
+
+// How many tokens the penalties and DRY look back on at most, which need as many candidates as working space.
+size_t look_back(const SamplerParams& params) {
+  const auto tokens = [](int32_t last_n) {
+    return last_n < 0 ? kReservedHistory : std::min(kReservedHistory, static_cast<size_t>(last_n));
+  };
+  return std::max(has_penalties(params) ? tokens(params.penalty_last_n) : 0,
+                  params.dry_multiplier != 0.0F ? tokens(params.dry_penalty_last_n) : 0);
+}
 
 // The index of the largest logit, the lowest on ties.
 int32_t argmax(std::span<const float> logits) {
@@ -40,22 +50,22 @@ void choose_candidates(SamplerState& state) {
   for (const Stage stage : kCandidateStages) stage(state);
 }
 
-void check_logits(std::span<const float> logits) {
+void check_logits(std::span<const float> logits, const std::string& suspects) {
   bool any_finite = false;
   bool any_other = logits.size() == 1;
   for (size_t i = 0; i < logits.size(); ++i) {
     const float logit = logits[i];
     if (std::isnan(logit) || logit == kInfinity) {
-      fail(ErrorCode::invalid_input, "the model gave {} as the logit of token {}; its weights are broken",
-           std::isnan(logit) ? "NaN" : "infinity", i);
+      fail(ErrorCode::invalid_input, "the model gave {} as the logit of token {}; {}",
+           std::isnan(logit) ? "NaN" : "infinity", i, suspects);
     }
     any_finite |= logit != -kInfinity;
     any_other |= logit != logits[0];
   }
-  if (!any_finite) fail(ErrorCode::invalid_input, "the model gave no finite logit; its weights are broken");
+  if (!any_finite) fail(ErrorCode::invalid_input, "the model gave no finite logit; {}", suspects);
   // As of a file whose download left zeros: the answer would be nothing but chance.
   if (!any_other) {
-    fail(ErrorCode::invalid_input, "the model gave {} as the logit of every token; its weights are broken", logits[0]);
+    fail(ErrorCode::invalid_input, "the model gave {} as the logit of every token; {}", logits[0], suspects);
   }
 }
 
@@ -65,10 +75,11 @@ Sampler::Sampler(const SamplerParams& params, int64_t vocabulary)
     : params_(params), random_(params.seed), mirostat_mu_(2.0F * params.mirostat_tau) {
   check_sampler_params(params, vocabulary);
   history_.reserve(kReservedHistory);
+  candidates_.reserve(look_back(params));
 }
 
 int32_t Sampler::shape_logits(SamplerState& state, std::span<const float> logits) {
-  check_logits(logits);
+  check_logits(logits, suspects_);
   logits_.assign(logits.begin(), logits.end());
   for (const Stage stage : kLogitStages) stage(state);
   check_stages(logits_, params_);

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <random>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/sampler/params.hpp"
@@ -23,6 +25,8 @@ class Sampler {
   // Takes back the last `count` accepted tokens.
   void rewind(size_t count) { history_.resize(history_.size() - count); }
   std::span<const int32_t> history() const { return history_; }
+  // What errors say of logits that no whole model gives: "its weights are broken", where nothing else is said.
+  void set_suspects(std::string suspects) { suspects_ = std::move(suspects); }
   // The next token for `logits` [vocabulary]; does not accept it. Errors: invalid_input where a logit is NaN or
   // infinity, none is finite or all are equal (a broken weight file), or bias and DRY forbid every token.
   int32_t sample(std::span<const float> logits);
@@ -38,6 +42,7 @@ class Sampler {
   int32_t shape_logits(SamplerState& state, std::span<const float> logits);
 
   SamplerParams params_;
+  std::string suspects_ = "its weights are broken";
   std::vector<int32_t> history_;
   std::vector<float> logits_;  // working copy
   std::vector<Candidate> candidates_;

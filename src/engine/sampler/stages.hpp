@@ -31,6 +31,9 @@ struct SamplerState {
 // In [0, 1), 53 bits; the same on every platform.
 double uniform(std::mt19937_64& random);
 
+// Whether apply_penalties has one to apply.
+bool has_penalties(const SamplerParams& params);
+
 // On logits.
 void apply_logit_bias(SamplerState& state);
 void apply_penalties(SamplerState& state);

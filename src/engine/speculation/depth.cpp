@@ -11,6 +11,9 @@ namespace {
 
 // What a row adds to a step of one row, before it is measured.
 constexpr double kUnknownRowShare = 0.25;
+// What a row adds beyond the sizes that were measured, at least, in shares of what a row of the largest of those took
+// in the mean: the first rows may be hidden behind the reading of the weights, and the next ones are not.
+constexpr double kLeastRowShare = 0.25;
 constexpr double kSmoothing = 0.25;   // the weight of a new sample
 constexpr double kMostChange = 0.5;   // a sample counts as at most so far off, relative: the system may have stalled it
 constexpr int64_t kForgotten = 1024;  // records after which a size that didn't occur is unknown again
@@ -65,6 +68,7 @@ void StepCost::fill() {
   const double first_share = 1 + kUnknownRowShare * (rows(*first) - 1);
   const double slope = *first == *last ? known(*first) / first_share * kUnknownRowShare
                                        : std::max(0.0, (known(*last) - known(*first)) / (rows(*last) - rows(*first)));
+  const double beyond = known_sizes_ == 1 ? slope : std::max(slope, kLeastRowShare * known(*last) / rows(*last));
   size_t below = *first;
   for (size_t i = 0; i < kSizes.size(); ++i) {
     if (is_known(i)) {
@@ -73,7 +77,7 @@ void StepCost::fill() {
       // Fewer rows save at most their share.
       line_[i] = std::max(known(*first) - slope * (rows(*first) - rows(i)), known(*first) * rows(i) / rows(*first));
     } else if (i > *last) {
-      line_[i] = known(*last) + slope * (rows(i) - rows(*last));
+      line_[i] = known(*last) + beyond * (rows(i) - rows(*last));
     } else {
       size_t above = i;
       while (!is_known(above)) ++above;

@@ -21,7 +21,8 @@ class StepCost {
  public:
   // The first step of a size is left out, as it compiles the step.
   void record(int64_t rows, double seconds);
-  // Between sizes that were measured a straight line; before the first, in units of one row's step.
+  // Between sizes that were measured a straight line, a steeper one beyond them; before the first, in units of one
+  // row's step.
   double seconds(int64_t rows) const;
   // Whether that was measured, lately.
   bool knows(int64_t rows) const { return is_known(size_index(rows)); }
