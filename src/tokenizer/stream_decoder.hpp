@@ -15,19 +15,21 @@ class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, const DecodeOptions& options = {});
 
-  // The text that became complete with token `id`; often empty. Errors: invalid_input for an id out of range.
-  std::string push(TokenId id);
+  // The text that became complete with token `id`, valid until the next call; often empty. Allocates nothing once the
+  // buffers have the size of a token. Errors: invalid_input for an id out of range.
+  std::string_view push(TokenId id);
   // The text that is left, as U+FFFD where it is part of a character. The stream is then as new, but not at a text
-  // start.
-  std::string finish();
+  // start. Likewise valid until the next call.
+  std::string_view finish();
 
  private:
-  void drain(std::string& out, bool at_end);
+  std::string_view drain(bool at_end);
 
   const Tokenizer& tokenizer_;
   DecodeOptions options_;
   bool strip_space_;     // the next text may begin with the prefix space
   std::string pending_;  // at most three bytes between calls
+  std::string shown_;    // by the last call
 };
 
 }  // namespace minfer::tokenizer

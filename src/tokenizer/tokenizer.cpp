@@ -115,12 +115,16 @@ std::string Tokenizer::decode(std::span<const TokenId> ids, const DecodeOptions&
 }
 
 std::string Tokenizer::token_bytes(TokenId id) const {
+  std::string bytes;
+  append_token_bytes(id, bytes);
+  return bytes;
+}
+
+void Tokenizer::append_token_bytes(TokenId id, std::string& out) const {
   if (!vocab_.contains(id)) {
     fail(ErrorCode::invalid_input, "token id {} is out of range; the vocabulary has {} tokens", id, vocab_.size());
   }
-  std::string bytes;
-  std::visit([&](const auto& model) { model->append_bytes(id, bytes); }, model_);
-  return bytes;
+  std::visit([&](const auto& model) { model->append_bytes(id, out); }, model_);
 }
 
 }  // namespace minfer::tokenizer

@@ -56,6 +56,8 @@ class Tokenizer {
   // The bytes of one token, which need not be whole characters; a control token's are its name.
   // Errors: invalid_input for an id out of range.
   std::string token_bytes(TokenId id) const;
+  // The same, added to `out`: allocates nothing where that has room.
+  void append_token_bytes(TokenId id, std::string& out) const;
 
  private:
   using Model = std::variant<std::unique_ptr<ByteBpe>, std::unique_ptr<SentencePieceBpe>>;
