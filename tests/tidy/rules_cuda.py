@@ -147,11 +147,13 @@ class Sites:
                 continue
             for call in cpp.calls(file.code, re.escape(taker.name), file.plain):
                 function = file.enclosing(call.start)
-                is_itself = function is not None and (path == LAUNCH_HEADER or function.name == taker.name
-                                                      and call.start < function.head + _head_length(file, function))
-                if function is None or is_itself or len(call.arguments) not in taker.counts:
+                if path == LAUNCH_HEADER or len(call.arguments) not in taker.counts or _is_head(file, function, call):
                     continue
                 begin, end = call.arguments[taker.index]
+                if function is None:
+                    if not re.match(r"const\s+char\s*\*", file.plain[begin:end]):  # else it is the declaration
+                        self._report(file, begin, f"{taker.name} outside of any function that this test can see")
+                    continue
                 kind = taker.kind or _kind(file.code[function.head:function.end])
                 yield from self._take(file, function, file.plain[begin:end], begin, kind)
 
@@ -184,9 +186,9 @@ class Sites:
         self.findings.append(Finding(file.path, line_of(file.text, offset), "launch_site", text))
 
 
-def _head_length(file: _File, function: cpp.Function) -> int:
-    brace = file.code.find("{", function.head, function.end)
-    return (brace if brace >= 0 else function.end) - function.head
+def _is_head(file: _File, function: Optional[cpp.Function], call: cpp.Call) -> bool:
+    """Whether what looks like a call is the head of that function's own definition."""
+    return function is not None and function.name == call.name and "{" not in file.code[function.head:call.start]
 
 
 def table(sites: set[Site]) -> str:
