@@ -15,8 +15,9 @@ _LEXEMES = re.compile(
     r"|(?<![0-9A-Fa-f])'(?:[^'\\\n]|\\.)+'",
     re.DOTALL)
 _PREPROCESSOR = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
-_ATTRIBUTE = re.compile(r"\[\[.*?\]\]|__attribute__\s*\(\(.*?\)\)", re.DOTALL)
-_NOT_NAMES = {"decltype", "alignas", "__launch_bounds__", "__cluster_dims__", "__align__", "requires", "noexcept", "explicit", "if", "for", "while", "switch",
+_ATTRIBUTE = re.compile(r"\[\[.*?\]\]|__attribute__\s*\(\(.*?\)\)"
+                        r"|__(?:launch_bounds|cluster_dims|align)__\s*\((?:[^()]|\([^()]*\))*\)", re.DOTALL)
+_NOT_NAMES = {"decltype", "alignas", "requires", "noexcept", "explicit", "if", "for", "while", "switch",
               "return", "static_assert", "sizeof", "defined", "template", "throw", "catch"}
 
 

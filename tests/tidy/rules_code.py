@@ -163,7 +163,10 @@ def _listed_sources(tree: Tree) -> set[str]:
     listed = set()
     for path in tree.cmake():
         text = re.sub(r"#[^\n]*", "", tree.text(path))
-        for name in re.findall(r"[\w./${}-]+\.(?:cpp|cu)\b", text):
+        names = re.findall(r"[\w./${}-]+\.(?:cpp|cu)\b", text)
+        for variable, items in re.findall(r"\bforeach\s*\(\s*(\w+)\s+IN\s+ITEMS\s+([^)]*)\)", text):
+            names += [name.replace(f"${{{variable}}}", item) for name in names for item in items.split()]
+        for name in names:
             name = re.sub(r"\$\{(CMAKE_CURRENT_SOURCE_DIR|CMAKE_CURRENT_LIST_DIR)\}/", "", name)
             from_root = re.sub(r"\$\{(PROJECT_SOURCE_DIR|CMAKE_SOURCE_DIR|minfer_SOURCE_DIR)\}/", "", name)
             folder = "" if from_root != name else os.path.dirname(path)

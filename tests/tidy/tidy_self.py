@@ -304,6 +304,14 @@ class RulesTest(unittest.TestCase):
         for rule in (rules_cuda.launches, rules_cuda.launch_sites, rules_cuda.guarded_calls, rules_cuda.checked_status):
             self.assertEqual(self.findings(rule, files), [], rule.__name__)
 
+    def test_sources_of_a_loop_over_names_are_listed(self):
+        files = dict(GOOD)
+        files["src/base/CMakeLists.txt"] += "foreach(unit IN ITEMS a b)\n  add(part_${unit}.cpp)\nendforeach()\n"
+        files["src/base/part_a.cpp"] = files["src/base/part_b.cpp"] = COMMENT
+        self.assertEqual(self.findings(rules_code.build_lists, files), [])
+        files["src/base/part_c.cpp"] = COMMENT
+        self.assertEqual(len(self.findings(rules_code.build_lists, files)), 1)
+
     def test_layers_and_rooms_that_may_be_included(self):
         files = dict(GOOD)
         files["src/cpu/executor/x.cpp"] = COMMENT + '#include "cpu/launch/a.hpp"\n#include "graph/ir.hpp"\n'
@@ -337,8 +345,9 @@ class CppTest(unittest.TestCase):
 
     def test_kernels(self):
         code = ("template <int n>\n__global__ void __launch_bounds__(kThreads, 2) k(float* x) { x[0] = n; }\n"
+                "template <int n>\n__global__ void __launch_bounds__(kThreads, n <= 4 ? f(2) : 1)\n    m(float* x) { }\n"
                 "__device__ __forceinline__ float half(float x) { return x / 2; }\n")
-        self.assertEqual(self.names(code), ["k", "half"])
+        self.assertEqual(self.names(code), ["k", "m", "half"])
 
     def test_calls_and_their_arguments(self):
         text = 'void f() { g(a, "x, y", h(1, 2), {3, 4}); g(); g<int>("z"); n.g(b); gg(1); }\n'
