@@ -137,6 +137,13 @@ write "$folder/bin/compute-sanitizer" <<< 'echo "[  PASSED  ] 7 tests."'
 gate 1
 recorded "FAILED: no summary of compute-sanitizer"
 
+# Without a build that is there, and nothing to build with, the record says so.
+fresh
+mkdir "$folder/project" && cp -r "$root/scripts" "$folder/project/scripts"
+PATH=$folder/bin:$folder/tools CALLS=$folder/calls "$folder/project/scripts/gpu-gate" --out "$folder/out.md" > "$folder/said" 2>&1
+[ $? -eq 1 ] || { echo "a gate without a build passed" && failed=1; }
+recorded "| build | - | - | - | - | not run: no cmake here" "| cpu_test | - |" "| commit | - |" "Commit: not known"
+
 fresh
 gate 2 --fast
 gate 2 --limit soon
