@@ -1,9 +1,11 @@
-# Whether the CUDA device is built: MINFER_CUDA=AUTO|ON|OFF. AUTO builds it where nvcc is found.
+# Whether the CUDA device is built: MINFER_CUDA=AUTO|ON|OFF. AUTO builds it where nvcc is found: the program that CUDACXX
+# names, on the PATH, or in /usr/local/cuda/bin.
 set(MINFER_CUDA AUTO CACHE STRING "Build the CUDA device: AUTO (where nvcc is found), ON or OFF")
-set(MINFER_CUDA_ARCHITECTURES 90a-real CACHE STRING "GPU architectures; for packages: 80;86;89;90a;100;120")
+set(MINFER_CUDA_ARCHITECTURES 90a-real CACHE STRING "GPU architectures; the preset `package` has those of every card")
 set(MINFER_HAS_CUDA OFF)
 if(NOT MINFER_CUDA STREQUAL "OFF")
-  find_program(MINFER_NVCC nvcc HINTS ENV CUDACXX PATHS /usr/local/cuda/bin)
+  get_filename_component(nvcc_folder "$ENV{CUDACXX}" DIRECTORY)
+  find_program(MINFER_NVCC nvcc HINTS ${nvcc_folder} PATHS /usr/local/cuda/bin)
   if(MINFER_NVCC AND NOT MINFER_SANITIZE)
     set(CMAKE_CUDA_COMPILER ${MINFER_NVCC})
     set(CMAKE_CUDA_ARCHITECTURES ${MINFER_CUDA_ARCHITECTURES})

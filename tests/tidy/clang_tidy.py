@@ -21,7 +21,8 @@ TOOL = os.environ.get("MINFER_CLANG_TIDY", "clang-tidy-19")
 def sources(build: str, root: str, chosen: list[str]) -> list[str]:
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
         files = {os.path.relpath(entry["file"], root) for entry in json.load(file)}
-    files = {f for f in files if f.startswith("src/") and not is_test(f)}
+    # The compiler of kernel sources has options of its own, which clang does not know.
+    files = {f for f in files if f.startswith("src/") and not f.endswith(".cu") and not is_test(f)}
     return sorted(files & {os.path.relpath(c, root) for c in chosen} if chosen else files)
 
 

@@ -15,7 +15,8 @@ _LEXEMES = re.compile(
     r"|(?<![0-9A-Fa-f])'(?:[^'\\\n]|\\.)+'",
     re.DOTALL)
 _PREPROCESSOR = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
-_ATTRIBUTE = re.compile(r"\[\[.*?\]\]|__attribute__\s*\(\(.*?\)\)", re.DOTALL)
+_ATTRIBUTE = re.compile(r"\[\[.*?\]\]|__attribute__\s*\(\(.*?\)\)"
+                        r"|__(?:launch_bounds|cluster_dims|align)__\s*\((?:[^()]|\([^()]*\))*\)", re.DOTALL)
 _NOT_NAMES = {"decltype", "alignas", "requires", "noexcept", "explicit", "if", "for", "while", "switch",
               "return", "static_assert", "sizeof", "defined", "template", "throw", "catch"}
 
@@ -36,11 +37,51 @@ def strip_comments(text: str) -> str:
     return _LEXEMES.sub(_blank, text)
 
 
+def without_comments(text: str) -> str:
+    """The text with comments blanked and literals kept; the same length, the same lines."""
+    return _LEXEMES.sub(lambda match: _blank(match) if match.group().startswith("/") else match.group(), text)
+
+
 def strip_preprocessor(code: str) -> str:
     return _PREPROCESSOR.sub(_blank, code)
 
 
-def _matching_brace(code: str, start: int) -> int:
+class Call(NamedTuple):
+    name: str                # the last part of the callee's name
+    start: int               # offset of the name
+    arguments: list[tuple[int, int]]  # begin and end of each, blanks around it left out
+
+
+def calls(code: str, pattern: str, text: str = "") -> list[Call]:
+    """The calls (and declarations) of the functions whose name is wholly matched; `code` without comments and literals,
+    `text` with literals (where it matters what an argument is). Template arguments may stand before the parenthesis."""
+    found = []
+    for match in re.finditer(rf"(?<!\w)({pattern})(?:<[^<>;{{}}()]*>)?\s*\(", code):
+        found.append(Call(match.group(1), match.start(), _arguments(code, match.end(), text or code)))
+    return found
+
+
+def _arguments(code: str, begin: int, text: str) -> list[tuple[int, int]]:
+    """Of the list whose parenthesis was opened just before `begin`. Commas inside brackets of any kind don't part; a
+    template's arguments with commas do, unless they are in a parenthesis."""
+    depth, start, parts = 0, begin, []
+    for match in re.compile(r"[()\[\]{},]").finditer(code, begin):
+        sign = match.group()
+        if sign in "([{":
+            depth += 1
+        elif sign == "," and depth == 0:
+            parts.append((start, match.start()))
+            start = match.end()
+        elif sign in ")]}":
+            if depth == 0:
+                parts.append((start, match.start()))
+                break
+            depth -= 1
+    trimmed = [(b + len(text[b:e]) - len(text[b:e].lstrip()), b + len(text[b:e].rstrip())) for b, e in parts]
+    return [] if len(trimmed) == 1 and trimmed[0][0] >= trimmed[0][1] else trimmed
+
+
+def matching_brace(code: str, start: int) -> int:
     depth = 0
     for match in re.compile(r"[{}]").finditer(code, start):
         depth += 1 if match.group() == "{" else -1
@@ -102,7 +143,7 @@ def functions(text: str) -> list[Function]:
             if _is_scope(head):
                 head_start = position
                 continue
-            end = _matching_brace(code, match.start())
+            end = matching_brace(code, match.start())
             position = end
             name = function_name(head)
             if name is not None and _is_member_initializer(code, head, match.start()):

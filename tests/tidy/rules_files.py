@@ -7,13 +7,13 @@ import os
 import re
 from typing import Iterator
 
-from tree import Finding, Tree, is_data, is_test, line_of
+from tree import CPP_SUFFIXES, Finding, Tree, is_data, is_test, line_of
 
 MAX_SOURCE_LINES = 500
 MAX_KERNEL_LINES = 800
 MAX_HEADER_LINES = 200
 MAX_TEST_LINES = 600
-MIN_HEADER_COMMENT = 2  # 1 in a short file, and in x.cpp beside x.hpp, whose comment says the rest
+MIN_HEADER_COMMENT = 2  # 1 in a short file, and in x.cpp or x.cu beside x.hpp, whose comment says the rest
 SHORT_FILE_LINES = 150
 MAX_HEADER_COMMENT = 25
 
@@ -27,7 +27,7 @@ def line_limit(path: str) -> int:
         return MAX_TEST_LINES
     if re.match(r"src/\w+/kernels/", path):
         return MAX_KERNEL_LINES
-    return MAX_HEADER_LINES if path.endswith(".hpp") else MAX_SOURCE_LINES
+    return MAX_HEADER_LINES if path.endswith((".hpp", ".cuh")) else MAX_SOURCE_LINES
 
 
 def file_size(tree: Tree) -> Iterator[Finding]:
@@ -43,7 +43,7 @@ def _leading_comment_lines(path: str, text: str) -> int:
     lines = text.split("\n")
     if lines[0].startswith("#!"):
         lines = lines[1:]
-    if path.endswith((".cpp", ".hpp")):
+    if path.endswith(CPP_SUFFIXES):
         marker = "//"
     elif lines and lines[0].startswith('"""'):
         text = "\n".join(lines)
@@ -62,7 +62,8 @@ def header_comment(tree: Tree) -> Iterator[Finding]:
     scripts = {p for p in tree.paths if p.startswith("scripts/") and not is_data(p)} | set(tree.cmake())
     for path in sorted(sources | scripts):
         lines = _leading_comment_lines(path, tree.text(path))
-        has_header = path.endswith(".cpp") and path[:-4] + ".hpp" in tree.paths
+        stem, suffix = os.path.splitext(path)
+        has_header = suffix in (".cpp", ".cu") and any(stem + header in tree.paths for header in (".hpp", ".cuh"))
         is_short = tree.text(path).count("\n") <= SHORT_FILE_LINES
         least = MIN_HEADER_COMMENT if path in sources and not has_header and not is_short else 1
         if lines < least:

@@ -33,18 +33,22 @@ def unused_names(tree: Tree) -> dict[str, tuple[str, int]]:
     heads: dict[str, int] = {}
     defined: dict[str, tuple[str, int]] = {}
     own_names: set[str] = set()  # declared here at least once without `override`
+    looked_up: set[str] = set()  # the words that are literals: names by which a module's functions are found
     for path in _callers(tree):
         for match in _IDENTIFIER.finditer(cpp.strip_comments(tree.text(path))):
             mentions[match.group()] = mentions.get(match.group(), 0) + 1
     for path in _product_files(tree):
         text = tree.text(path)
         code = cpp.strip_comments(text)
+        looked_up.update(re.findall(r'"([A-Za-z_]\w*)"', cpp.without_comments(text)))
         for function in cpp.functions(text):
             name = function.name
             if re.search(r"\boverride\b", re.split("[{;]", code[function.head:function.end])[0]) is None:
                 own_names.add(name)
             # A mention inside the function's own body (recursion) is not a use.
             own = len(re.findall(rf"\b{re.escape(name)}\b", code[function.head:function.end])) if name != "operator" else 0
+            if name in looked_up and re.match(r"\s*extern\b", code[function.head:function.end]):
+                own = 0
             heads[name] = heads.get(name, 0) + own
             if function.is_definition:
                 defined.setdefault(name, (path, line_of(text, function.head)))

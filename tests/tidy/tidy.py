@@ -11,6 +11,7 @@ import os
 import sys
 
 import rules_code
+import rules_cuda
 import rules_files
 import rules_names
 from tree import Tree
@@ -25,6 +26,11 @@ RULES = [
     rules_code.skipped_tests,
     rules_code.function_length,
     rules_code.build_lists,
+    rules_cuda.launches,
+    rules_cuda.launch_sites,
+    rules_cuda.guarded_calls,
+    rules_cuda.checked_status,
+    rules_cuda.kernel_includes,
     rules_names.unused_functions,
     rules_names.document_names,
 ]

@@ -11,6 +11,7 @@ from typing import Iterator, NamedTuple
 
 SKIPPED_DIRS = {".git", ".cache", ".venv", "__pycache__"}
 BINARY_SUFFIXES = (".gguf", ".bin", ".npy", ".npz", ".png", ".pyc")
+CPP_SUFFIXES = (".cpp", ".hpp", ".cu", ".cuh")
 DATA_DIRS = ("corpus", "golden", "goldens", "data", "fixtures", "testdata")  # made by a script or found: no style rules
 MAX_FILE_BYTES = 2 * 1024 * 1024  # larger files are data
 
@@ -50,8 +51,8 @@ class Tree:
         return self._texts[path]
 
     def cpp(self) -> list[str]:
-        """C++ sources and headers, without data folders."""
-        return [p for p in self.paths if p.endswith((".cpp", ".hpp")) and not is_data(p)]
+        """C++ and CUDA sources and headers, without data folders."""
+        return [p for p in self.paths if p.endswith(CPP_SUFFIXES) and not is_data(p)]
 
     def python(self) -> list[str]:
         """Python sources: by suffix, or scripts whose first line names python3."""

@@ -14,8 +14,7 @@
 //   Q8_0           quants [b][2][8] (16 B: elements 0-15, then 16-31), d f16
 //   Q4_K           nibbles, then per row (no b): {d, dmin} f16 and scales[12] as in the file (16 B)
 //   Q5_K           nibbles, high bits (4 B), then per row as Q4_K
-//   Q6_K           nibbles, high pairs (8 B), then per row scales int8[16], then per row d f16   q - 32 signed: bit 5
-//                  flipped
+//   Q6_K           nibbles, high pairs (8 B), then per row scales int8[16], then per row d f16   q - 32: bit 5 flipped
 //   IQ4_NL         nibbles (indices into the type's table), d f16
 //   MXFP4          nibbles (indices), e8m0 scale (1 B)
 //   others         see panel_types.hpp, which has all of this as numbers

@@ -105,7 +105,9 @@ DeviceBuffer::DeviceBuffer(int64_t bytes, const char* what) : bytes_(whole_units
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     size_t available = 0, total = 0;
-    cudaMemGetInfo(&available, &total);
+    if (cudaMemGetInfo(&available, &total) != cudaSuccess) {
+      fail(ErrorCode::out_of_memory, "the card has no {:.0f} MB for {}", static_cast<double>(bytes_) / 1e6, what);
+    }
     fail(ErrorCode::out_of_memory, "the card has no {:.0f} MB for {}: {:.0f} MB are free",
          static_cast<double>(bytes_) / 1e6, what, static_cast<double>(available) / 1e6);
   }
