@@ -1,0 +1,63 @@
+// The sampler on the card: the next token of each output row, drawn from its logits where they are, so that only ids go
+// back. The stages and their order are the engine's (engine/sampler): edits of single logits (bias, penalties, DRY),
+// greedy at temperature 0, then top-k, typical, top-p, min-p, XTC, temperature, and a draw by inversion over the
+// candidates in descending order of logits (ties by id). What depends on a sequence's history comes as edits, made by
+// the host; what is random comes as numbers in [0, 1) that the host drew from the request's own generator, so that a
+// seed gives equal tokens whatever else is in the batch.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/launch/activation.hpp"
+#include "cuda/runtime/launch.hpp"
+
+namespace minfer::cuda {
+
+// logit[token] += bias; then, where repeat != 1, / repeat if positive, else * repeat; then -= subtract.
+struct LogitEdit {
+  int32_t token;
+  float bias;
+  float repeat;
+  float subtract;
+};
+
+struct SamplingRow {
+  int32_t first_edit;  // of the launch's edits; each token at most once
+  int32_t edits;
+  float temperature;      // 0: greedy, the rest is not looked at
+  int32_t top_k;          // 0: off
+  float typical_p;        // 1: off
+  float top_p;            // 1: off
+  float min_p;            // 0: off
+  float xtc_probability;  // 0: off
+  float xtc_threshold;
+  float xtc_uniform;  // XTC acts where it is below xtc_probability
+  double uniform;     // of the draw
+};
+
+// What came of a row.
+enum class SampleStatus : int32_t {
+  ok,
+  not_finite,  // a logit is NaN or +infinity: broken weights
+  no_finite,   // every logit is -infinity
+  all_equal,   // broken weights
+  forbidden,   // the edits left no finite logit, or made one NaN or +infinity
+};
+struct Sampled {
+  int32_t id;
+  SampleStatus status;
+  int32_t culprit;  // token of a not_finite logit
+  float logprob;    // of the token under the softmax of the unedited logits
+};
+
+struct SampleArgs {
+  Rows logits;                        // f32 [rows][vocabulary]; edited in place
+  const SamplingRow* rows = nullptr;  // [logits.rows], on the device
+  const LogitEdit* edits = nullptr;   // on the device
+  Sampled* out = nullptr;             // [logits.rows], on the device
+  std::byte* scratch = nullptr;       // sample_scratch_bytes
+};
+int64_t sample_scratch_bytes(int64_t rows, int64_t vocabulary);
+void launch_sample(const Queue& queue, const SampleArgs& args);
+
+}  // namespace minfer::cuda
