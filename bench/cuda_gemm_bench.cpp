@@ -302,6 +302,8 @@ void Bench::prefill(int64_t rows) {
 }  // namespace minfer::cuda
 
 int main(int argc, char** argv) {
+  // Lines as they come, also into a pipe that may be cut.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   minfer::cuda::Bench bench;
   bench.decode_types();
   for (const int64_t count : {1, 16, 2048}) bench.row_ops(count);

@@ -1,10 +1,11 @@
-// Prefill: linears of many rows. Weights are decoded from their panels a slice of rows at a time, into a scratch that
-// stays in the cache, and multiplied by cuBLASLt: quantized types and BF16 as bf16 x bf16 with f32 sums (x: bf16), F16
-// and F32 as tf32 (x: f32). launch_linear calls these beyond kSmallBatchRows; launch/linear.hpp has the arguments.
+// Prefill: linears of many rows. Weights are decoded from their panels a slice of rows at a time, into a bounded
+// scratch, and multiplied by cuBLASLt: quantized types and BF16 as bf16 x bf16 with f32 sums (x: bf16), F16 and F32 as
+// tf32 (x: f32). launch_linear calls these beyond kSmallBatchRows; launch/linear.hpp has the arguments.
 //
 // Everything runs on the queue's stream and can be captured in a graph; cuBLASLt's choice of an algorithm needs no
 // device. cuBLASLt's kernels know nothing of chained launches: they start after the kernel before them has ended, and
-// a chained kernel behind them waits for their end. One thread uses a context.
+// a chained kernel behind them waits for their end. One thread uses a context. An algorithm is chosen by shape: a row's
+// bits may differ between steps of different row counts.
 // Limits: relative L2 error against exact products of the same x under 5e-3 (bf16), 1e-3 (tf32). Tests:
 // launch/gemm_device_test.cpp.
 #pragma once

@@ -1,5 +1,5 @@
-// The gated activation of a slice's columns: reads the product's rows, which are still in the cache, and writes the
-// layer's. See decode.hpp.
+// The gated activation of a slice's columns: reads the product's rows, mostly from the cache, and writes the layer's.
+// See decode.hpp.
 #include "cuda/kernels/common/activation_math.cuh"
 #include "cuda/kernels/common/map_rows.cuh"
 #include "cuda/kernels/gemm/decode.hpp"

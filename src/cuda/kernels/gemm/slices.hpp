@@ -1,5 +1,8 @@
-// How a weight is cut in slices of rows: large enough that each product fills the card, small enough that a decoded
-// slice is still in the cache when it is multiplied. Pure functions, tested without a card.
+// How a weight is cut in slices of rows: large enough that each product fills the card, small enough that the scratch
+// is bounded. Pure functions, tested without a card. Measured on an H200 (50 MB of cache) with Qwen3-8B's linears:
+// slices of 24 to 192 MiB take the same at 2048 rows, for what decoding saves in the cache the smaller products lose;
+// at 256 and 512 rows 96 MiB are 3 to 8% faster than 48. A stream beside the products for decoding hid nothing:
+// products leave no room on a multiprocessor.
 #pragma once
 
 #include <cstdint>
