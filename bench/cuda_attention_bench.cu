@@ -255,6 +255,7 @@ int bench(const std::string& which) {
   cudaDeviceProp properties{};
   require(cudaGetDeviceProperties(&properties, device));
   Capabilities capabilities;
+  capabilities.major = properties.major;
   capabilities.multiprocessors = properties.multiProcessorCount;
   capabilities.shared_bytes_per_multiprocessor = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
   Queue queue;

@@ -162,6 +162,7 @@ class TestQueue {
     EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
     cudaDeviceProp properties{};
     EXPECT_EQ(cudaGetDeviceProperties(&properties, device), cudaSuccess);
+    capabilities_.major = properties.major;
     capabilities_.multiprocessors = properties.multiProcessorCount;
     capabilities_.shared_bytes_per_multiprocessor = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
     queue_.capabilities = &capabilities_;

@@ -59,7 +59,10 @@ void plan_split(const KvLayerView& kv, const AttentionShape& shape, int64_t grou
   plan.split_columns = std::min(columns, rows * group);
   plan.head_chunks = kv.kv_heads * ceil_div(group, columns);
   plan.split_limit = std::clamp<int64_t>(attention::kSplitBlocks / plan.head_chunks, 8, attention::kMaxSplits);
-  plan.splits = std::min(plan.split_limit, visible_pages(shape, rows));
+  // The most that any length has: shorter ones can have more splits than the longest (split_pages).
+  const int64_t pages = visible_pages(shape, rows);
+  plan.splits =
+      std::min(plan.split_limit, std::max((pages + 1) / 2, std::min<int64_t>(pages, attention::kSinglePages)));
 }
 
 }  // namespace
@@ -89,7 +92,8 @@ int64_t attention_counter_bytes() {
 int64_t attention_partial_bytes(const KvLayerView& kv, const AttentionShape& shape) {
   const AttentionPlan plan = plan_attention(kv, shape);
   if (!plan.split) return 0;
-  return shape.sequences * plan.head_chunks * plan.splits * plan.split_columns * (kv.value_size + 2) *
+  return shape.sequences * plan.head_chunks * plan.splits *
+         attention::partial_floats(static_cast<int>(plan.split_columns), static_cast<int>(kv.value_size)) *
          static_cast<int64_t>(sizeof(float));
 }
 

@@ -43,8 +43,8 @@ TEST(AttentionPlan, DecodeSplitsForTheCardAndNotForTheBatch) {
   EXPECT_EQ(one.split_rows, 1);
   EXPECT_EQ(one.split_columns, 4);
   EXPECT_EQ(one.head_chunks, 8);
-  EXPECT_EQ(one.split_limit, 16);
-  EXPECT_EQ(one.splits, 16);
+  EXPECT_EQ(one.split_limit, 32);
+  EXPECT_EQ(one.splits, 32);
   const AttentionPlan many = plan_attention(
       halves(8, 128), {.heads = 32, .rows = 256, .sequences = 256, .sequence_tokens = 8192, .decode = true});
   EXPECT_EQ(many.split_limit, one.split_limit);
@@ -52,7 +52,7 @@ TEST(AttentionPlan, DecodeSplitsForTheCardAndNotForTheBatch) {
   EXPECT_EQ(
       plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 300, .decode = true})
           .splits,
-      5);
+      4);
   // A window of 128 touches three pages at most.
   EXPECT_EQ(
       plan_attention(halves(8, 128),
@@ -118,10 +118,26 @@ TEST(AttentionPlan, OtherHeadsTakeTheSimpleKernel) {
   }
 }
 
+TEST(AttentionPlan, NoLengthHasMoreSplitsThanPlanned) {
+  for (const int64_t kv_heads : {1, 2, 8, 40}) {
+    for (int64_t longest = 1; longest < 5000; longest += longest < 700 ? 1 : 61) {
+      const AttentionPlan plan = plan_attention(
+          halves(kv_heads, 128), {.heads = 40, .rows = 1, .sequences = 1, .sequence_tokens = longest, .decode = true});
+      for (int pages = 1; pages <= (longest + 63) / 64; ++pages) {
+        const int each = attention::split_pages(pages, static_cast<int>(plan.split_limit));
+        ASSERT_LE((pages + each - 1) / each, plan.splits) << pages << " of " << longest;
+        ASSERT_LE((pages + each - 1) / each, plan.split_limit);
+      }
+    }
+  }
+}
+
 TEST(AttentionPlan, ScratchHoldsEverySplit) {
+  EXPECT_EQ(attention::partial_floats(1, 64), 68);  // 64 + 2, aligned
+
   // 8 KV heads, 16 splits, 4 columns of 128 elements, a maximum and a sum.
   EXPECT_EQ(attention_scratch_bytes({}, halves(8, 128), 32, 1, 1, 8192, true),
-            attention_counter_bytes() + 8 * 16 * 4 * (128 + 2) * 4);
+            attention_counter_bytes() + 8 * 32 * 4 * (128 + 2) * 4);
   EXPECT_EQ(attention_counter_bytes(), attention::kSplitCounters * 4);
 }
 

@@ -21,9 +21,23 @@ inline constexpr int64_t kTileRows = 128;
 inline constexpr int64_t kLargeHeadTileRows = 64;
 // Splits of a sequence and KV head.
 inline constexpr int64_t kMaxSplits = 64;
-// Blocks that one sequence is split into, over all KV heads: about one a multiprocessor of a large card. A constant, so
-// that results are the same on all cards.
-inline constexpr int64_t kSplitBlocks = 128;
+// Blocks that one long sequence is split into, over all KV heads: about two a multiprocessor of a large card. A
+// constant, so that results are the same on all cards.
+inline constexpr int64_t kSplitBlocks = 256;
+// Sequences of more pages have no splits of a single page: merging them would cost more than it gains.
+inline constexpr int kSinglePages = 4;
+
+// Pages of one split of a sequence that sees `pages` pages, in at most `limit` splits.
+constexpr int split_pages(int pages, int limit) {
+  const int least = pages > kSinglePages ? 2 : 1;
+  return pages <= least * limit ? least : (pages + limit - 1) / limit;
+}
+
+// A split's partial result in scratch: [columns][head size], then {maximum, sum}[columns]; 16-byte aligned.
+constexpr int partial_floats(int columns, int head_size) {
+  return (columns * (head_size + 2) + 3) / 4 * 4;
+}
+
 // Counters of finished splits at the start of attention's scratch: one a sequence and KV head.
 inline constexpr int64_t kSplitCounters = 65536;
 // Sequences of a step, for the tile kernel's search.

@@ -48,12 +48,14 @@ struct SplitShape {
   using Value = SplitPart<kValue, kHead>;
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarp;
-  static constexpr int kStages = 2;
   static constexpr int kColumns = kColumnTiles * 8;
   static constexpr int kSteps = kHead / 16;
   static constexpr int kStageBytes = Key::kBytes + Value::kBytes;
   static constexpr int kQueryPart = kColumnTiles * kSteps * kWarp * 8;
   static constexpr int kQueryBytes = kQueryPart * (Key::kTwoParts ? 2 : 1);
+  // Two blocks of a multiprocessor, or three, keep enough bytes under way; one must where heads are large.
+  static constexpr int kAllWarps = kWarps * kStageBytes;
+  static constexpr int kStages = kAllWarps * 4 <= 74 * 1024 ? 4 : kAllWarps * 3 <= 208 * 1024 ? 3 : 2;
   // Merging uses the stage of its ring that a warp has just consumed, 8 columns at a time.
   static constexpr int kMergeStride = kHead + 4;  // floats; spreads the columns over the banks
   static constexpr int kPairBytes = kWarps * kColumns * 8;
@@ -83,8 +85,8 @@ __device__ __forceinline__ SplitSequence split_sequence(const AttentionParams& p
   s.table = info.first_page;
   s.first_page = s.begin / kPage;
   s.pages = (s.end + kPage - 1) / kPage - s.first_page;
-  s.each = (s.pages + p.split_limit - 1) / p.split_limit;
-  s.splits = (s.pages + s.each - 1) / s.each;
+  s.each = split_pages(s.pages, p.split_limit);
+  s.splits = s.each <= 2 ? (s.pages + s.each - 1) >> (s.each - 1) : (s.pages + s.each - 1) / s.each;
   return s;
 }
 
@@ -129,11 +131,10 @@ __device__ __forceinline__ SplitUnit first_unit(const AttentionParams& p) {
     const int pages = base + lane < p.sequence_count ? split_sequence(p, base + lane).pages : 0;
     total += __reduce_add_sync(kAllLanes, pages);
   }
-  const int64_t all = static_cast<int64_t>(total) * p.head_chunks;
-  const int64_t blocks = gridDim.x;
-  const int first = static_cast<int>((blockIdx.x * all + blocks - 1) / blocks);
+  const int share = (total * p.head_chunks + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
+  const int first = static_cast<int>(blockIdx.x) * share;
   SplitUnit u{};
-  u.limit = static_cast<int>(((blockIdx.x + 1) * all + blocks - 1) / blocks);
+  u.limit = min(first + share, total * p.head_chunks);
   if (first >= u.limit) return u;
   for (int base = 0; base < p.sequence_count; base += kWarp) {
     const int pages = p.head_chunks * (base + lane < p.sequence_count ? split_sequence(p, base + lane).pages : 0);
@@ -156,7 +157,7 @@ __device__ __forceinline__ SplitUnit first_unit(const AttentionParams& p) {
   u.sequence = split_sequence(p, u.index);
   u.chunk = (first - u.base) / u.sequence.pages;
   const int offset = first - u.base - u.chunk * u.sequence.pages;
-  u.split = (offset + u.sequence.each - 1) / u.sequence.each;
+  u.split = u.sequence.each == 1 ? offset : (offset + u.sequence.each - 1) / u.sequence.each;
   settle_unit(p, u);
   return u;
 }
@@ -676,7 +677,7 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
   SplitCopier<Shape, kHead> copier{unit};
 #pragma unroll
   for (int i = 0; i < Shape::kStages - 1; ++i) copier.copy_page(p, shared_address(ring));
-  const int64_t stride = static_cast<int64_t>(p.split_columns) * (kHead + 2);
+  const int64_t stride = partial_floats(p.split_columns, kHead);
   int consumed = 0;  // pages
   int done = 0;      // splits of the sequence and head
   while (unit.exists) {

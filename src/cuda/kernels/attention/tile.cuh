@@ -32,13 +32,17 @@ struct TileShape {
   static constexpr int kTokens = static_cast<int>(kKvPageTokens);
   static constexpr int kTokenTiles = kTokens / 8;
   static constexpr int kSteps = kHead / 16;
-  static constexpr int kStride = kHead * 2 + 16;  // bytes; an odd number of 16-byte pieces: no bank conflicts
+  static constexpr int kPieces = kHead / 8;       // of 16 bytes in a row
+  static constexpr int kStride = kHead * 2 + 16;  // bytes; an odd number of pieces: no bank conflicts
   static constexpr int kBlocks = kHead / 32;
   static constexpr int kQueryBytes = kRows * kStride;
   static constexpr int kPageBytes = kTokens * kStride;
   static constexpr int kQuantBytes = kQuantized ? kTokens * kHead : 0;  // as they are in the cache, before the scales
   static constexpr int kScaleBytes = kQuantized ? kTokens * kBlocks * 2 : 0;
   static constexpr int kSharedBytes = kQueryBytes + 2 * kPageBytes + kQuantBytes + kScaleBytes;
+
+  // Where a row's 16-byte piece is, in a matrix of `rows` rows in shared memory.
+  __device__ static __forceinline__ int place(int /*rows*/, int row, int piece) { return row * kStride + piece * 16; }
 };
 static_assert(TileShape<KvFormat::f16, 128>::kRows == kTileRows);
 static_assert(TileShape<KvFormat::f16, 256>::kRows == kLargeHeadTileRows);
@@ -85,15 +89,15 @@ __device__ __forceinline__ bool find_tile(const AttentionParams& p, int tile_row
   return false;
 }
 
-// The tile's queries, scaled and rounded: [kRows][kStride]. Rows beyond the tile are zeros.
+// Rows [first, first + count) of the tile's queries, scaled and rounded, by `threads` threads. Rows beyond the tile are
+// zeros.
 template <class Shape, int kHead>
-__device__ __forceinline__ void load_tile_queries(const AttentionParams& p, const TileWork& w, int kv_head,
-                                                  uint8_t* shared) {
+__device__ __forceinline__ void load_tile_queries(const AttentionParams& p, const TileWork& w, int kv_head, int first,
+                                                  int count, int thread, int threads, uint8_t* shared) {
   using Math = typename Shape::Math;
-  constexpr int kPieces = kHead / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < Shape::kRows * kPieces; i += Shape::kThreads) {
-    const int m = i / kPieces;
-    const int piece = i % kPieces;
+  for (int i = thread; i < count * Shape::kPieces; i += threads) {
+    const int m = first + i / Shape::kPieces;
+    const int piece = i % Shape::kPieces;
     uint4 packed = make_uint4(0, 0, 0, 0);
     if (m < w.rows * p.group) {
       const float4* q = reinterpret_cast<const float4*>(p.q + (w.first_row + m / p.group) * p.q_stride +
@@ -104,28 +108,49 @@ __device__ __forceinline__ void load_tile_queries(const AttentionParams& p, cons
       packed = make_uint4(Math::pack(a.x * f, a.y * f), Math::pack(a.z * f, a.w * f), Math::pack(b.x * f, b.y * f),
                           Math::pack(b.z * f, b.w * f));
     }
-    *reinterpret_cast<uint4*>(shared + m * Shape::kStride + piece * 16) = packed;
+    *reinterpret_cast<uint4*>(shared + Shape::place(Shape::kRows, m, piece)) = packed;
   }
 }
 
-// Starts the copy of a page's K or V of one head. Tokens outside [low, high) become zeros. q8_0: as it is, to `quants`.
-template <class Shape, int kHead>
-__device__ __forceinline__ void copy_tile_page(const std::byte* part, int64_t scales_offset, int kv_head, int low,
-                                               int high, uint32_t page, uint32_t quants) {
+// Rows of a tile that are computed together, and what they see.
+struct TileRows {
+  bool exist;
+  int first, last;  // their positions
+
+  __device__ __forceinline__ TileRows(const AttentionParams& p, const TileWork& w, int row, int count)
+      : exist(row < w.rows * p.group),
+        first(w.first_position + row / p.group),
+        last(min(w.first_position + (row + count - 1) / p.group, w.end - 1)) {}
+  // Whether one sees some token of the page from `position`.
+  __device__ __forceinline__ bool see(const AttentionParams& p, int position) const {
+    return exist && position <= last &&
+           (p.window == 0 || position + static_cast<int>(kKvPageTokens) > first + 1 - p.window);
+  }
+};
+
+// Starts the copy of a page's K or V of one head by kThreads threads. Tokens that no row sees become zeros. q8_0: as it
+// is, to `quants`.
+template <class Shape, int kHead, int kThreads>
+__device__ __forceinline__ void copy_tile_page(const AttentionParams& p, const std::byte* part, const TileWork& w,
+                                               int kv_head, int page, int thread, uint32_t to, uint32_t quants) {
   constexpr int kRowBytes = kHead * (Shape::kQuantized ? 1 : 2);
   constexpr int kPieces = kRowBytes / 16;
+  constexpr int kCopies = Shape::kTokens * kPieces;
+  const int low = w.begin - page * Shape::kTokens;
+  const int high = w.end - page * Shape::kTokens;
+  part += w.table[page] * p.kv.page_stride;
   const std::byte* from = part + static_cast<int64_t>(kv_head) * Shape::kTokens * kRowBytes;
 #pragma unroll
-  for (int k = 0; k < (Shape::kTokens * kPieces + Shape::kThreads - 1) / Shape::kThreads; ++k) {
-    const int i = static_cast<int>(threadIdx.x) + k * Shape::kThreads;
-    if (Shape::kTokens * kPieces % Shape::kThreads != 0 && i >= Shape::kTokens * kPieces) break;
+  for (int k = 0; k < (kCopies + kThreads - 1) / kThreads; ++k) {
+    const int i = thread + k * kThreads;
+    if (kCopies % kThreads != 0 && i >= kCopies) break;
     const int token = i / kPieces;
-    const uint32_t to = Shape::kQuantized ? quants + i * 16 : page + token * Shape::kStride + i % kPieces * 16;
-    copy_async(to, from + i * 16, token >= low && token < high ? 16 : 0);
+    copy_async(Shape::kQuantized ? quants + i * 16 : to + Shape::place(Shape::kTokens, token, i % kPieces),
+               from + i * 16, token >= low && token < high ? 16 : 0);
   }
   if constexpr (Shape::kQuantized) {
-    const std::byte* scales = part + scales_offset + static_cast<int64_t>(kv_head) * Shape::kScaleBytes;
-    const int at = static_cast<int>(threadIdx.x) * 16;
+    const std::byte* scales = part + kv_scales_offset(p.kv.kv_heads, kHead) + kv_head * Shape::kScaleBytes;
+    const int at = thread * 16;
     if (at < Shape::kScaleBytes) {
       copy_async(quants + Shape::kQuantBytes + at, scales + at, min(max(high * Shape::kBlocks * 2 - at, 0), 16));
     }
@@ -133,12 +158,12 @@ __device__ __forceinline__ void copy_tile_page(const std::byte* part, int64_t sc
 }
 
 // The copied quants as f16 to `page`.
-template <class Shape, int kHead>
-__device__ __forceinline__ void convert_page(const uint8_t* quants, uint8_t* page) {
+template <class Shape, int kHead, int kThreads>
+__device__ __forceinline__ void convert_page(const uint8_t* quants, int thread, uint8_t* page) {
   constexpr int kPieces = kHead / 16;
   const uint16_t* scales = reinterpret_cast<const uint16_t*>(quants + Shape::kQuantBytes);
 #pragma unroll 4
-  for (int i = static_cast<int>(threadIdx.x); i < Shape::kTokens * kPieces; i += Shape::kThreads) {
+  for (int i = thread; i < Shape::kTokens * kPieces; i += kThreads) {
     const int token = i / kPieces;
     const int piece = i % kPieces;
     const uint4 bytes = reinterpret_cast<const uint4*>(quants)[i];
@@ -151,9 +176,10 @@ __device__ __forceinline__ void convert_page(const uint8_t* quants, uint8_t* pag
       out[2 * k] = multiply_halves(bytes_to_half<0x4140>(words[k]), scale);
       out[2 * k + 1] = multiply_halves(bytes_to_half<0x4342>(words[k]), scale);
     }
-    uint4* to = reinterpret_cast<uint4*>(page + token * Shape::kStride + piece * 32);
-    to[0] = make_uint4(out[0], out[1], out[2], out[3]);
-    to[1] = make_uint4(out[4], out[5], out[6], out[7]);
+    *reinterpret_cast<uint4*>(page + Shape::place(Shape::kTokens, token, 2 * piece)) =
+        make_uint4(out[0], out[1], out[2], out[3]);
+    *reinterpret_cast<uint4*>(page + Shape::place(Shape::kTokens, token, 2 * piece + 1)) =
+        make_uint4(out[4], out[5], out[6], out[7]);
   }
 }
 
@@ -243,6 +269,17 @@ struct TileSoftmax {
   float maximum[Shape::kRowTiles][2];
   float sum[Shape::kRowTiles][2];
 };
+
+template <class Shape>
+__device__ __forceinline__ void clear_tile(TileSoftmax<Shape>& state, TileOutput<Shape>& o) {
+#pragma unroll
+  for (int m = 0; m < Shape::kRowTiles; ++m) {
+    state.maximum[m][0] = state.maximum[m][1] = -INFINITY;
+    state.sum[m][0] = state.sum[m][1] = 0;
+#pragma unroll
+    for (int n = 0; n < Shape::kSteps * 2; ++n) o[m][n][0] = o[m][n][1] = o[m][n][2] = o[m][n][3] = 0;
+  }
+}
 
 // Scores become probabilities; the output so far is scaled down where a maximum rose.
 template <class Shape>
@@ -395,59 +432,41 @@ __global__ void __launch_bounds__(128, 2) tile_kernel(const __grid_constant__ At
   TileWork w;
   if (!find_tile(p, Shape::kRows / p.group, w)) return;
   const int kv_head = static_cast<int>(blockIdx.x);
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int thread = static_cast<int>(threadIdx.x);
   uint8_t* keys = shared + Shape::kQueryBytes;
   uint8_t* values = keys + Shape::kPageBytes;
   uint8_t* quants = values + Shape::kPageBytes;
-  const int64_t scales = kv_scales_offset(p.kv.kv_heads, kHead);
-  const int first_page = w.begin / Shape::kTokens;
   const int last_page = (w.end - 1) / Shape::kTokens;
-  // Positions that this warp's rows see: none beyond its last row.
-  const int warp_rows = Shape::kRowTiles * 16;
-  const bool has_rows = warp * warp_rows < w.rows * p.group;
-  const int warp_first = w.first_position + warp * warp_rows / p.group;
-  const int warp_last = min(w.first_position + (warp * warp_rows + warp_rows - 1) / p.group, w.end - 1);
-
+  const TileRows rows(p, w, thread / kWarp * Shape::kRowTiles * 16, Shape::kRowTiles * 16);
   const auto copy = [&](const std::byte* part, int page, uint8_t* to) {
-    const int position = page * Shape::kTokens;
-    copy_tile_page<Shape, kHead>(part + w.table[page] * p.kv.page_stride, scales, kv_head, w.begin - position,
-                                 w.end - position, shared_address(to), shared_address(quants));
+    copy_tile_page<Shape, kHead, Shape::kThreads>(p, part, w, kv_head, page, thread, shared_address(to),
+                                                  shared_address(quants));
     commit_copies();
   };
-  copy(p.kv.k, first_page, keys);
-  load_tile_queries<Shape, kHead>(p, w, kv_head, shared);
-
-  TileSoftmax<Shape> state;
-  TileOutput<Shape> o;
-#pragma unroll
-  for (int m = 0; m < Shape::kRowTiles; ++m) {
-    state.maximum[m][0] = state.maximum[m][1] = -INFINITY;
-    state.sum[m][0] = state.sum[m][1] = 0;
-#pragma unroll
-    for (int n = 0; n < Shape::kSteps * 2; ++n) o[m][n][0] = o[m][n][1] = o[m][n][2] = o[m][n][3] = 0;
-  }
-  for (int page = first_page; page <= last_page; ++page) {
-    const int position = page * Shape::kTokens;
-    const bool visible =
-        has_rows && position <= warp_last && (p.window == 0 || position + Shape::kTokens > warp_first + 1 - p.window);
+  // What was copied is there for all, and everybody is done with what was there before.
+  const auto arrive = [&](uint8_t* to) {
     wait_copies<0>();
-    __syncthreads();  // keys are there; the values of the page before are done with
+    __syncthreads();
     if constexpr (Shape::kQuantized) {
-      convert_page<Shape, kHead>(quants, keys);
+      convert_page<Shape, kHead, Shape::kThreads>(quants, thread, to);
       __syncthreads();
     }
+  };
+  copy(p.kv.k, w.begin / Shape::kTokens, keys);
+  load_tile_queries<Shape, kHead>(p, w, kv_head, 0, Shape::kRows, thread, Shape::kThreads, shared);
+  TileSoftmax<Shape> state;
+  TileOutput<Shape> o;
+  clear_tile<Shape>(state, o);
+  for (int page = w.begin / Shape::kTokens; page <= last_page; ++page) {
+    const bool visible = rows.see(p, page * Shape::kTokens);
+    arrive(keys);
     copy(p.kv.v, page, values);
     TileScores<Shape> s;
     if (visible) multiply_tile_keys<Shape>(shared_address(shared), shared_address(keys), s);
-    wait_copies<0>();
-    __syncthreads();  // values are there; keys are done with
-    if constexpr (Shape::kQuantized) {
-      convert_page<Shape, kHead>(quants, values);
-      __syncthreads();
-    }
+    arrive(values);
     if (page < last_page) copy(p.kv.k, page + 1, keys);
     if (!visible) continue;
-    mask_tile<Shape>(p, w, position, s);
+    mask_tile<Shape>(p, w, page * Shape::kTokens, s);
     update_tile_softmax<Shape>(s, state, o);
     multiply_tile_values<Shape>(shared_address(values), s, o);
   }
@@ -459,35 +478,6 @@ void launch_tile_head(const Queue& queue, const AttentionParams& params, const T
   using Shape = TileShape<kFormat, kHead>;
   launch_kernel(queue, "attention/tile", {dim3(grid.kv_heads, grid.tiles), dim3(Shape::kThreads), Shape::kSharedBytes},
                 tile_kernel<kFormat, kHead>, params);
-}
-
-template <KvFormat kFormat>
-bool launch_tile(const Queue& queue, const AttentionParams& params, const TileGrid& grid) {
-  switch (params.key_size) {
-    case 64:
-      launch_tile_head<kFormat, 64>(queue, params, grid);
-      return true;
-    case 80:
-      if constexpr (kFormat != KvFormat::q8_0) {
-        launch_tile_head<kFormat, 80>(queue, params, grid);
-        return true;
-      }
-      return false;
-    case 96:
-      launch_tile_head<kFormat, 96>(queue, params, grid);
-      return true;
-    case 128:
-      launch_tile_head<kFormat, 128>(queue, params, grid);
-      return true;
-    case 192:
-      launch_tile_head<kFormat, 192>(queue, params, grid);
-      return true;
-    case 256:
-      launch_tile_head<kFormat, 256>(queue, params, grid);
-      return true;
-    default:
-      return false;
-  }
 }
 
 }  // namespace minfer::cuda::attention

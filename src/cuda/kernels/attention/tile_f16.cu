@@ -1,5 +1,6 @@
-// The tile kernel (tile.cuh) with keys and values in f16. A unit of its own: they compile side by side.
-#include "cuda/kernels/attention/tile.cuh"
+// The tile kernels (tile.cuh, tile_hopper.cuh) with keys and values in f16. A unit of its own: they compile side by
+// side.
+#include "cuda/kernels/attention/tile_hopper.cuh"
 
 namespace minfer::cuda::attention {
 
