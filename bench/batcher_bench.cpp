@@ -21,6 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int64_t kStreams = 64;
+
 double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
@@ -30,7 +32,7 @@ class NoExecutable final : public graph::Executable {
  public:
   explicit NoExecutable(std::span<const float> logits) : logits_(logits) {}
   std::span<const float> run(const graph::StepData& step, std::span<const std::span<const float>>) override {
-    return logits_.first(logits_.size() / graph::kMaxOutputs * step.output_rows.size());
+    return logits_.first(logits_.size() / kStreams * step.output_rows.size());
   }
   std::span<const float> exported(size_t) const override { return {}; }
 
@@ -42,7 +44,7 @@ class NoExecutable final : public graph::Executable {
 class NoDevice final : public graph::ForwardingBackend {
  public:
   explicit NoDevice(int64_t vocabulary) : ForwardingBackend(device_factories().back().create({1, {}})) {
-    logits_.resize(static_cast<size_t>(vocabulary * graph::kMaxOutputs));
+    logits_.resize(static_cast<size_t>(vocabulary * kStreams));
     for (size_t i = 0; i < logits_.size(); ++i)
       logits_[i] = static_cast<float>(i % static_cast<size_t>(vocabulary) % 17);
   }
@@ -125,7 +127,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    const int64_t streams = argc > 2 ? number(argv[2], 1, graph::kMaxOutputs) : graph::kMaxOutputs;
+    const int64_t streams = argc > 2 ? number(argv[2], 1, kStreams) : kStreams;
     measure(argv[1], streams, argc > 3 ? number(argv[3], 1, 1 << 20) : 1000);
   } catch (const Error& error) {
     std::fprintf(stderr, "batcher_bench: %s\n", error.what());

@@ -194,12 +194,11 @@ void run_chain(const char* name, const Capabilities& capabilities, const Model& 
   });
   const double rows = static_cast<double>(buffers.hidden_in.rows);
   std::printf(
-      "chain %-9s rows %.0f ring %3d tile %2d trigger %4d prefetch %3d KB blocks %d%s%s: %.3f ms, %.0f tokens/s, %.2f "
+      "chain %-9s rows %.0f ring %3d tile %2d KB blocks %d%s%s: %.3f ms, %.0f tokens/s, %.2f "
       "TB/s\n",
       name, rows, static_cast<int>(tuning.ring_bytes / 1024), static_cast<int>(tuning.tile_bytes / 1024),
-      static_cast<int>(std::min<int64_t>(tuning.trigger_bytes / 1024, 9999)),
-      static_cast<int>(tuning.prefetch_bytes / 1024), tuning.blocks_per_multiprocessor, chained ? "" : " unchained",
-      between ? " between" : "", ms, 1000 * rows / ms, static_cast<double>(model.bytes) / ms / 1e9);
+      tuning.blocks_per_multiprocessor, chained ? "" : " unchained", between ? " between" : "", ms, 1000 * rows / ms,
+      static_cast<double>(model.bytes) / ms / 1e9);
 }
 
 // One product over all layers' weights, so that nothing is in the cache.
@@ -265,38 +264,21 @@ void run_type(const char* name, const Capabilities& capabilities, const Model& m
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "all";
   const Capabilities capabilities = testing::test_capabilities();
-  const auto tuning = [](int64_t ring, int64_t tile, int64_t trigger, int64_t prefetch, int blocks = 1) {
-    return DecodeTuning{ring * 1024, tile * 1024, blocks, trigger * 1024, prefetch * 1024};
+  const auto tuning = [](int64_t ring, int64_t tile, int blocks = 1) {
+    return DecodeTuning{ring * 1024, tile * 1024, blocks};
   };
-  const int64_t early = 1 << 20;
-  const std::vector<DecodeTuning> tunings = {{},
-                                             tuning(96, 20, early, 0),
-                                             tuning(96, 20, 32, 0),
-                                             tuning(96, 20, 96, 0),
-                                             tuning(96, 20, 200, 0),
-                                             tuning(96, 20, 0, 64),
-                                             tuning(96, 20, 0, 128),
-                                             tuning(96, 20, 96, 64),
-                                             tuning(96, 20, 96, 128),
-                                             tuning(96, 20, early, 128),
-                                             tuning(96, 10, 0, 0),
-                                             tuning(96, 14, 0, 0),
-                                             tuning(96, 28, 0, 0),
-                                             tuning(64, 10, 0, 64),
-                                             tuning(104, 14, 0, 64),
-                                             tuning(48, 10, 0, 0, 2)};
+  const std::vector<DecodeTuning> tunings = {
+      {}, tuning(96, 10), tuning(96, 14), tuning(96, 17), tuning(96, 28), tuning(104, 20), tuning(48, 10, 2)};
   {
     Weights q4(DType::q4_k, int64_t{38} << 27), q6(DType::q6_k, int64_t{16} << 27);
     run_type("Q4_K_M", capabilities, make_model(q4, q6), ActivationFormat::q8, what, tunings);
   }
   {
     Weights q8(DType::q8_0, int64_t{66} << 27);
-    run_type("Q8_0", capabilities, make_model(q8, q8), ActivationFormat::q8, what,
-             {{}, tunings[1], tunings[5], tunings[12]});
+    run_type("Q8_0", capabilities, make_model(q8, q8), ActivationFormat::q8, what, {{}, tunings[2], tunings[4]});
   }
   Weights bf16(DType::bf16, int64_t{124} << 27);
-  run_type("BF16", capabilities, make_model(bf16, bf16), ActivationFormat::f32, what,
-           {{}, tunings[1], tunings[5], tunings[12]});
+  run_type("BF16", capabilities, make_model(bf16, bf16), ActivationFormat::f32, what, {{}, tunings[2], tunings[4]});
   check_status(cudaDeviceSynchronize(), "bench");
   return 0;
 }

@@ -215,7 +215,7 @@ TEST_P(SplitModels, NoStepExceedsTheWorkspaceThatWasPlanned) {
     const auto plan = engine::plan_placement(model, devices, options);
     std::set<graph::StepShape> shapes;
     for (int64_t tokens = 1; tokens <= batch; ++tokens) {
-      for (int64_t outputs = 0; outputs <= std::min(tokens, graph::kMaxOutputs); ++outputs) {
+      for (int64_t outputs = 0; outputs <= std::min(tokens, options.outputs); ++outputs) {
         shapes.insert(graph::bucket_shape(tokens, outputs, batch));
       }
     }

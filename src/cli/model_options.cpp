@@ -103,6 +103,7 @@ engine::RunnerOptions runner_options(const ModelOptions& options, int64_t contex
   engine::RunnerOptions runner;
   runner.context_tokens = context;
   runner.sequences = options.sequences;
+  runner.outputs = std::max(runner.outputs, options.sequences);
   runner.batch_tokens = std::min(options.batch, context * options.sequences);
   runner.fuse = !options.no_fusion;
   parse_kv_type(options.kv_type, runner);

@@ -36,7 +36,7 @@ void check_request(const Request& request, const Runner& runner) {
 
 Batcher::Batcher(Runner& runner, const tokenizer::Tokenizer& tokenizer, const BatcherOptions& options)
     : runner_(runner), tokenizer_(tokenizer), options_(options) {
-  check_option("max_running", options.max_running, graph::kMaxOutputs);
+  check_option("max_running", options.max_running, runner.options().outputs);
   check_option("max_waiting", options.max_waiting, kMaxWaiting);
   if (options.draft_depth != 0) check_option("draft_depth", options.draft_depth, kMaxDepth);
   const size_t streams = static_cast<size_t>(options.max_running);
@@ -45,7 +45,7 @@ Batcher::Batcher(Runner& runner, const tokenizer::Tokenizer& tokenizer, const Ba
   pending_.reserve(streams);
   shares_.reserve(streams);
   entries_.reserve(streams);
-  output_rows_.reserve(static_cast<size_t>(graph::kMaxOutputs));
+  output_rows_.reserve(static_cast<size_t>(runner.options().outputs));
   sequences_.reserve(streams);
   token_ids_.reserve(rows);
 }

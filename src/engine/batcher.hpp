@@ -24,8 +24,8 @@
 namespace minfer::engine {
 
 struct BatcherOptions {
-  int64_t max_running = graph::kMaxOutputs;  // sequences in the cache at once
-  int64_t max_waiting = 256;                 // requests beyond those; more are refused
+  int64_t max_running = 64;   // sequences in the cache at once, at most the runner's outputs
+  int64_t max_waiting = 256;  // requests beyond those; more are refused
   bool share_prefixes = true;
   // Speculation: makes the proposer of a request. Empty: none.
   std::function<std::unique_ptr<Proposer>(const Request& request)> make_proposer;

@@ -73,7 +73,8 @@ void Batcher::add_drafts() {
     stream.drop_draft();
     if (entry.rows > 1 || !entry.has_logits) continue;
     const int64_t context = runner_.options().context_tokens - stream.sequence().length() - 1;
-    const int64_t most = std::min({runner_.options().batch_tokens - rows, graph::kMaxOutputs - outputs, context});
+    const int64_t most =
+        std::min({runner_.options().batch_tokens - rows, runner_.options().outputs - outputs, context});
     stream.propose(most, rows - 1, cost_);
     entry.drafted = static_cast<int64_t>(stream.draft().tokens.size());
     if (entry.drafted > 0 && !stream.sequence().reserve(1 + entry.drafted)) {

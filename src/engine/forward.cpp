@@ -61,7 +61,7 @@ void append_scored(Runner& runner, Sequence& sequence, std::span<const int32_t> 
     // Steps without outputs up to `first`, then as many rows as may have outputs.
     const bool scored = at >= first;
     const int64_t most =
-        scored ? std::min({batch, graph::kMaxOutputs, count - at}) : std::min({batch, first - at, count - at});
+        scored ? std::min({batch, runner.options().outputs, count - at}) : std::min({batch, first - at, count - at});
     std::vector<int32_t> output_rows;
     for (int64_t row = 0; scored && row < most; ++row) output_rows.push_back(static_cast<int32_t>(row));
     const auto logits =

@@ -97,10 +97,10 @@ std::vector<graph::StepShape> regime_shapes(const PartPlan& part, const graph::B
                                             const RunnerOptions& options) {
   std::set<graph::StepShape> buckets;
   for (int64_t tokens = 1; tokens <= options.batch_tokens;) {
-    for (int64_t outputs = 1; outputs <= std::min(tokens, graph::kMaxOutputs); outputs *= 2) {
+    for (int64_t outputs = 1; outputs <= std::min(tokens, options.outputs); outputs *= 2) {
       buckets.insert(graph::bucket_shape(tokens, outputs, options.batch_tokens));
     }
-    buckets.insert(graph::bucket_shape(tokens, std::min(tokens, graph::kMaxOutputs), options.batch_tokens));
+    buckets.insert(graph::bucket_shape(tokens, std::min(tokens, options.outputs), options.batch_tokens));
     tokens = buckets.rbegin()->tokens + 1;
   }
   std::set<std::vector<ReaderTraits>> seen;
@@ -218,7 +218,7 @@ PlacementPlan plan_as_told(const model::Model& model, Devices devices, const Run
 }  // namespace
 
 graph::StepShape largest_shape(const RunnerOptions& options) {
-  return graph::bucket_shape(options.batch_tokens, std::min(options.batch_tokens, graph::kMaxOutputs),
+  return graph::bucket_shape(options.batch_tokens, std::min(options.batch_tokens, options.outputs),
                              options.batch_tokens);
 }
 

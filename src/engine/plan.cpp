@@ -15,6 +15,9 @@ void check_options(const RunnerOptions& options) {
   if (options.batch_tokens < 1 || options.batch_tokens > kMaxBatchTokens) {
     fail(ErrorCode::invalid_input, "batch of {} tokens; expected 1 to {}", options.batch_tokens, kMaxBatchTokens);
   }
+  if (options.outputs < 1 || options.outputs > graph::kMaxOutputs) {
+    fail(ErrorCode::invalid_input, "{} rows of logits a step; expected 1 to {}", options.outputs, graph::kMaxOutputs);
+  }
   if (options.sequences < 1 || options.sequences > kMaxSequences) {
     fail(ErrorCode::invalid_input, "{} parallel sequences; expected 1 to {}", options.sequences, kMaxSequences);
   }
@@ -33,7 +36,8 @@ int64_t group_pages(int64_t window, const RunnerOptions& options) {
 }  // namespace
 
 graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options) {
-  graph::KvSpec spec{model.kv_layers(), {}, options.key_format, options.value_format, options.context_tokens};
+  graph::KvSpec spec{model.kv_layers(), {}, options.key_format, options.value_format, options.context_tokens,
+                     options.outputs};
   for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
     const int64_t window = spec.layers[layer].window;
     auto group = std::find_if(spec.groups.begin(), spec.groups.end(),

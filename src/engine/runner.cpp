@@ -97,13 +97,13 @@ std::span<const float> Runner::step(const graph::StepData& data) {
   if (tokens < 1 || tokens > options_.batch_tokens) {
     fail(ErrorCode::invalid_input, "a step of {} tokens; expected 1 to {}", tokens, options_.batch_tokens);
   }
-  if (outputs > std::min(tokens, graph::kMaxOutputs)) {
+  if (outputs > std::min(tokens, options_.outputs)) {
     fail(ErrorCode::invalid_input, "logits of {} rows in a step of {} tokens; expected one a token, and at most {}",
-         outputs, tokens, graph::kMaxOutputs);
+         outputs, tokens, options_.outputs);
   }
   const bool decode = std::all_of(data.sequences.begin(), data.sequences.end(),
                                   [](const graph::SequenceStep& sequence) { return sequence.rows == 1; });
-  const graph::StepKind kind = decode && tokens <= kMaxSequences ? graph::StepKind::decode : graph::StepKind::mixed;
+  const graph::StepKind kind = decode && tokens <= options_.outputs ? graph::StepKind::decode : graph::StepKind::mixed;
   const auto parts = stages(graph::bucket_shape(tokens, outputs, options_.batch_tokens, kind));
   std::span<const float> logits;
   for (const Stage& stage : parts) {

@@ -26,6 +26,7 @@ struct RunnerOptions {
   graph::KvFormat value_format = graph::KvFormat::f16;
   bool fuse = true;       // false: run the graph as the model wrote it, for comparing
   int64_t sequences = 1;  // how many of the context's length the KV cache holds at once
+  int64_t outputs = 64;   // most rows of logits of one step, and most sequences of one
   // Layers on each of the devices, in order; empty: as many as each has memory for.
   std::vector<int64_t> device_layers;
   // Of each device, where it is less than what the device has available; beyond it loading is refused.
@@ -57,7 +58,7 @@ class Runner {
 
   // Errors: invalid_input for an id that is not in the vocabulary.
   void check_tokens(std::span<const int32_t> ids) const;
-  // Runs one step of at most batch_tokens rows and kMaxOutputs outputs; ids are checked (check_tokens).
+  // Runs one step of at most batch_tokens rows and `outputs` outputs; ids are checked (check_tokens).
   // Returns logits [outputs][vocabulary], valid until the next step.
   std::span<const float> step(const graph::StepData& data);
 

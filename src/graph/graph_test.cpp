@@ -235,7 +235,8 @@ TEST(Bucket, CountsRoundUpToSharedShapes) {
   EXPECT_EQ(bucket_shape(129, 64, 512), (StepShape{192, 64}));
   EXPECT_EQ(bucket_shape(500, 1, 500), (StepShape{500, 1}));
   EXPECT_THROW(bucket_shape(513, 1, 512), Error);
-  EXPECT_THROW(bucket_shape(100, 65, 512), Error);
+  EXPECT_EQ(bucket_shape(100, 65, 512), (StepShape{128, 128}));
+  EXPECT_THROW(bucket_shape(2000, 1025, 4096), Error);
 }
 
 TEST(Export, JsonAndDotNameNodesAndWeights) {

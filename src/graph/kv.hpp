@@ -52,6 +52,7 @@ struct KvSpec {
   KvFormat key_format = KvFormat::f16;
   KvFormat value_format = KvFormat::f16;
   int64_t sequence_tokens = 0;  // the most positions of one sequence
+  int64_t step_sequences = 64;  // the most sequences of one step
 };
 
 // Tokens of one page of a group, to be copied into another page or moved down in the same one, in every layer of the

@@ -8,6 +8,7 @@
 #include "cuda/executor/kv_store.hpp"
 #include "cuda/executor/op_table.hpp"
 #include "cuda/executor/weights.hpp"
+#include "cuda/launch/limits.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -33,7 +34,7 @@ class CudaBackend final : public graph::Backend {
                        c.multiprocessors, static_cast<double>(c.memory_bytes) / 1e9);
   }
   graph::DeviceMemory memory() const override { return device_.memory(); }
-  graph::DeviceLimits measure_limits() override;
+  graph::DeviceLimits measure_limits() override { return measure_card_limits(device_); }
   void set_op_timing(bool on) override { timer_.set(on); }
   graph::OpTimes op_times() const override { return timer_.times(); }
 
@@ -93,10 +94,6 @@ void CudaBackend::check_kv(const graph::KvSpec& spec) const {
       }
     }
   }
-}
-
-graph::DeviceLimits CudaBackend::measure_limits() {
-  return {};
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ StepLayout::StepLayout(const graph::StepShape& shape, const graph::KvSpec& kv) {
     return begin;
   };
   constexpr int64_t kInt = sizeof(int32_t);
-  const int64_t most_sequences = sequence_capacity(shape.tokens);
+  const int64_t most_sequences = sequence_capacity(shape.tokens, kv);
   token_ids = take(shape.tokens, kInt);
   positions = take(shape.tokens, kInt);
   output_rows = take(shape.outputs, kInt);
@@ -121,7 +121,7 @@ void CudaExecutable::place(const CudaWeights& weights) {
     view.slots = at<const int32_t>(device_data_, layout_.slots[group]);
     view.row_sequence = at<const int32_t>(device_data_, layout_.row_sequence);
     view.row_position = at<const int32_t>(device_data_, layout_.positions);
-    view.sequence_capacity = sequence_capacity(graph_.shape.tokens);
+    view.sequence_capacity = sequence_capacity(graph_.shape.tokens, kv_.spec());
     view.row_capacity = graph_.shape.tokens;
     view.decode = decode;
     view.sequence_tokens = kv_.spec().sequence_tokens;
@@ -227,7 +227,7 @@ int64_t CudaExecutable::bind(const graph::StepData& step) {
   outputs_ = static_cast<int64_t>(step.output_rows.size());
   const auto sequences = static_cast<int64_t>(step.sequences.size());
   check(tokens_ <= graph_.shape.tokens && outputs_ <= graph_.shape.outputs, "a step larger than its shape");
-  check(sequences <= sequence_capacity(graph_.shape.tokens), "more sequences than a step has");
+  check(sequences <= sequence_capacity(graph_.shape.tokens, kv_.spec()), "more sequences than a step has");
   host_data_ = workspace_.step_data(layout_.bytes);
   pages_used_ = 0;
   // Rows beyond the step's own: token 0, at position 0, of no sequence, with no place in the cache.

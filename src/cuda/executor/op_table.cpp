@@ -52,8 +52,8 @@ const OpRow* find_op(graph::Op op) {
   return row == std::end(kRows) ? nullptr : row;
 }
 
-int64_t sequence_capacity(int64_t tokens) {
-  return std::min(tokens, graph::kMaxOutputs);
+int64_t sequence_capacity(int64_t tokens, const graph::KvSpec& kv) {
+  return std::min(tokens, kv.step_sequences);
 }
 
 ActivationFormat format_of(graph::Format format) {
@@ -99,7 +99,7 @@ ScratchBytes node_scratch(const Capabilities& capabilities, const graph::Graph& 
       const auto& attributes = std::get<graph::AttentionAttributes>(node.attributes);
       const KvLayerView view = kv_layer_view(kv, attributes.layer);
       for (const bool decode : {true, false}) {
-        const int64_t sequences = sequence_capacity(graph.shape.tokens);
+        const int64_t sequences = sequence_capacity(graph.shape.tokens, kv);
         bytes.attention = std::max(
             bytes.attention, attention_scratch_bytes(capabilities, view, attributes.heads, decode ? sequences : rows,
                                                      sequences, kv.sequence_tokens, decode));

@@ -49,7 +49,7 @@ struct OpRow {
 const OpRow* find_op(graph::Op op);
 
 // The most sequences of a step of so many rows.
-int64_t sequence_capacity(int64_t tokens);
+int64_t sequence_capacity(int64_t tokens, const graph::KvSpec& kv);
 
 ActivationFormat format_of(graph::Format format);
 int64_t cuda_value_bytes(const graph::ValueType& type, int64_t rows);

@@ -59,8 +59,8 @@ bool cut_ring(const DecodeShape& shape, int64_t bytes, int64_t tile_bytes, Decod
   int largest = 0;
   for (int t = 0; t < 2; ++t) {
     const int unit = unit_bytes(shape.types[t]);
-    const int units = static_cast<int>(std::min(tile_bytes, bytes / 2) / unit);
-    if (units == 0) return false;
+    if (bytes / 2 < unit) return false;
+    const int units = static_cast<int>(std::max<int64_t>(1, std::min(tile_bytes, bytes / 2) / unit));
     plan.tile_units[t] = units >= kDecodeWarps ? units / kDecodeWarps * kDecodeWarps : units;
     largest = std::max(largest, plan.tile_units[t] * unit);
   }
@@ -87,6 +87,8 @@ DecodePlan plan_decode(const Capabilities& capabilities, const DecodeShape& shap
     const int64_t fixed = fixed_bytes(plan);
     int64_t ring = std::min(tuning.ring_bytes, both - fixed);
     if (ring < tuning.ring_bytes / 2) ring = std::min(tuning.ring_bytes, own - fixed);
+    // Weights that are streamed again with a whole ring are faster than once with a short one.
+    if (tokens > 1 && ring < tuning.ring_bytes / 2) continue;
     if (ring <= 0 || !cut_ring(shape, ring, tuning.tile_bytes, plan)) continue;
     plan.shared_bytes = fixed + int64_t{plan.stages} * plan.stage_bytes;
     return plan;
@@ -111,8 +113,7 @@ DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&us
                      const InputNorm& norm, int64_t units, bool glu, const DecodeTuning& tuning) {
   const DType types[2] = {used[0] ? unit.a : unit.b, used[1] ? unit.b : unit.a};
   DecodeLaunch launch{};
-  launch.glu = glu;
-  launch.plan = plan_decode(*queue.capabilities, {{types[0], types[1]}, units, x.width, x.rows, glu}, tuning);
+  launch.plan = plan_decode(*queue.capabilities, {{types[0], types[1]}, units, x.width, x.rows}, tuning);
   if (launch.plan.tokens == 0) {
     fail(ErrorCode::unsupported, "a row of {} activations doesn't fit the shared memory of {} ({} bytes a block)",
          x.width, queue.capabilities->name, queue.capabilities->shared_bytes_per_block);
@@ -121,6 +122,7 @@ DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&us
   const int64_t piece = type.plain() ? 128 / type.bits : kPanelBlock;
   const int64_t pieces = (x.width + piece - 1) / piece, whole = 512 / piece;
   DecodeParams& p = launch.params;
+  p.glu = glu;
   p.units = static_cast<int>(units);
   p.x_stride = row_stride(x.format, x.width);
   p.cols = static_cast<int>(x.width);
@@ -137,8 +139,6 @@ DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&us
   p.act_bytes = static_cast<int>(launch.plan.act_bytes);
   p.scales_at = static_cast<int>(q8_quants_bytes(x.width));
   p.slots = launch.plan.slots;
-  p.trigger_bytes = static_cast<int>(tuning.trigger_bytes);
-  p.prefetch_bytes = static_cast<int>(tuning.prefetch_bytes);
   p.norm = norm.weight;
   p.norm_eps = norm.eps;
   return launch;

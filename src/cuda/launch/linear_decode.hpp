@@ -24,7 +24,6 @@ struct DecodeShape {
   int64_t units = 0;
   int64_t cols = 0;
   int64_t rows = 0;  // of activations
-  bool glu = false;
 };
 
 struct DecodePlan {
@@ -43,13 +42,11 @@ struct DecodeTuning {
   int64_t ring_bytes = 96 * 1024;
   int64_t tile_bytes = 20 * 1024;
   int blocks_per_multiprocessor = 1;
-  int64_t trigger_bytes = 0;   // the kernel behind may start when a block has this left to copy
-  int64_t prefetch_bytes = 0;  // beyond the ring, to the second-level cache, when the ring is full for the first time
 };
 
-// The plan of a launch: the most tokens a pass, then the largest ring up to the tuning's that lets two kernels' blocks
-// be on a multiprocessor together; where that leaves less than half of the ring, the block takes what it needs. tokens
-// 0: not even one row of activations fits (a width beyond all known models). Pure.
+// The plan of a launch: the most tokens a pass that leave half of the tuning's ring, then the largest ring up to the
+// tuning's that lets two kernels' blocks be on a multiprocessor together; where that leaves less than half of it, the
+// block takes what it needs. tokens 0: not even one row of activations fits (a width beyond all known models). Pure.
 DecodePlan plan_decode(const Capabilities& capabilities, const DecodeShape& shape, const DecodeTuning& tuning = {});
 
 // Whether one launch can serve both types.

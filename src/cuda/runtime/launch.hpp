@@ -42,6 +42,11 @@ void launch_kernel(const Queue& queue, const char* site, const LaunchShape& shap
                              static_cast<int>(shape.shared_bytes)),
         site);
   }
+  // A multiprocessor changes how it splits its memory only when it is empty: with one split for all kernels, the next
+  // kernel's blocks may come while this one's are there.
+  check_status(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                    cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
+               site);
   cudaLaunchAttribute chain{};
   chain.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   chain.val.programmaticStreamSerializationAllowed = 1;

@@ -35,48 +35,66 @@ struct DotShape {
   static constexpr float kUnit = 1.0F / (1 << kHigh);
 };
 
-// The 8 words of a block, each element times 2^kLow or 2^kHigh.
+// A block and row as it lies in the planes of quants and of high bits.
+struct RawBlock {
+  uint4 quants;
+  uint4 last;  // elements 16 .. 31 of 8-bit types
+  uint2 high;
+};
+
 template <DType type>
-__device__ __forceinline__ void dot_quants(const std::byte* chunk, int blocks, int block, int row,
-                                           uint32_t (&words)[8]) {
+__device__ __forceinline__ RawBlock load_raw(const std::byte* chunk, int blocks, int block, int row) {
   constexpr PanelType kType = panel_type(type);
   const std::byte* high = chunk + kType.high_offset(blocks) + (block * 8 + row) * kType.high_bytes();
-  if constexpr (type == DType::q4_0 || type == DType::q4_1 || type == DType::q4_k || type == DType::q5_0 ||
-                type == DType::q6_k) {
-    const uint4 nibbles = load_as<uint4>(chunk + (block * 8 + row) * 16);
-    const uint32_t n[4] = {nibbles.x, nibbles.y, nibbles.z, nibbles.w};
-    if constexpr (kType.bits == 4) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        words[i] = type == DType::q4_0 ? n[i] << 4 & 0xF0F0F0F0 : n[i] & 0x0F0F0F0F;
-        words[i + 4] = n[i] & 0xF0F0F0F0;
-      }
-    } else if constexpr (kType.bits == 5) {
-      const uint32_t bits = load_as<uint32_t>(high);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        words[i] = (n[i] << 3 & 0x78787878) | (bits << (7 - i) & 0x80808080);
-        words[i + 4] = (n[i] >> 1 & 0x78787878) | (bits << (3 - i) & 0x80808080);
-      }
-    } else {
-      const uint2 pairs = load_as<uint2>(high);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        words[i] = (n[i] << 2 & 0x3C3C3C3C) | (pairs.x << (6 - 2 * i) & 0xC0C0C0C0);
-        words[i + 4] = (n[i] >> 2 & 0x3C3C3C3C) | (pairs.y << (6 - 2 * i) & 0xC0C0C0C0);
-      }
-    }
-  } else if constexpr (type == DType::q3_k) {
-    const uint2 pairs = load_as<uint2>(chunk + (block * 8 + row) * 8);
-    const uint32_t bits = load_as<uint32_t>(high);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const uint32_t pair = i < 4 ? pairs.x : pairs.y;
-      const uint32_t low = i % 4 < 3 ? pair << (5 - 2 * (i % 4)) : pair >> 1;
-      words[i] = (low & 0x60606060) | (bits << (7 - i) & 0x80808080);
-    }
+  RawBlock raw{};
+  if constexpr (kType.bits == 8) {
+    raw.quants = load_as<uint4>(chunk + (block * 16 + row) * 16);
+    raw.last = load_as<uint4>(chunk + (block * 16 + 8 + row) * 16);
+  } else if constexpr (kType.bits >= 4) {
+    raw.quants = load_as<uint4>(chunk + (block * 8 + row) * 16);
   } else {
-    panel_quants<type>(chunk, blocks, block, row, words);
+    const uint2 pairs = load_as<uint2>(chunk + (block * 8 + row) * 8);
+    raw.quants = {pairs.x, pairs.y, 0, 0};
+  }
+  if constexpr (kType.bits == 6) raw.high = load_as<uint2>(high);
+  if constexpr (kType.bits == 5 || kType.bits == 3) raw.high.x = load_as<uint32_t>(high);
+  return raw;
+}
+
+// The 8 words of a block, each element times 2^kLow or 2^kHigh.
+template <DType type>
+__device__ __forceinline__ void dot_quants(const RawBlock& raw, uint32_t (&words)[8]) {
+  constexpr int kBits = panel_type(type).bits;
+  const uint32_t n[4] = {raw.quants.x, raw.quants.y, raw.quants.z, raw.quants.w};
+  const uint32_t last[4] = {raw.last.x, raw.last.y, raw.last.z, raw.last.w};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (kBits == 8) {
+      words[i] = n[i];
+      words[i + 4] = last[i];
+    } else if constexpr (kIndexed<type>) {
+      constexpr IndexTable kTable = kIndexTable<type>;
+      words[i] = look_up(kTable, n[i] & 0x0F0F0F0F);
+      words[i + 4] = look_up(kTable, n[i] >> 4 & 0x0F0F0F0F);
+    } else if constexpr (kBits == 4) {
+      words[i] = type == DType::q4_0 ? n[i] << 4 & 0xF0F0F0F0 : n[i] & 0x0F0F0F0F;
+      words[i + 4] = n[i] & 0xF0F0F0F0;
+    } else if constexpr (type == DType::q5_0) {
+      words[i] = (n[i] << 3 & 0x78787878) | (raw.high.x << (7 - i) & 0x80808080);
+      words[i + 4] = (n[i] >> 1 & 0x78787878) | (raw.high.x << (3 - i) & 0x80808080);
+    } else if constexpr (kBits == 5) {
+      words[i] = (n[i] & 0x0F0F0F0F) | (raw.high.x << (4 - i) & 0x10101010);
+      words[i + 4] = (n[i] >> 4 & 0x0F0F0F0F) | (raw.high.x >> i & 0x10101010);
+    } else if constexpr (kBits == 6) {
+      words[i] = (n[i] << 2 & 0x3C3C3C3C) | (raw.high.x << (6 - 2 * i) & 0xC0C0C0C0);
+      words[i + 4] = (n[i] >> 2 & 0x3C3C3C3C) | (raw.high.y << (6 - 2 * i) & 0xC0C0C0C0);
+    } else if constexpr (kBits == 3) {
+      words[i] = ((i < 3 ? n[0] << (5 - 2 * i) : n[0] >> 1) & 0x60606060) | (raw.high.x << (7 - i) & 0x80808080);
+      words[i + 4] = ((i < 3 ? n[1] << (5 - 2 * i) : n[1] >> 1) & 0x60606060) | (raw.high.x << (3 - i) & 0x80808080);
+    } else {
+      words[i] = n[0] >> (2 * i) & 0x03030303;
+      words[i + 4] = n[1] >> (2 * i) & 0x03030303;
+    }
   }
 }
 
@@ -131,7 +149,6 @@ __device__ __forceinline__ void chunk_factors(const std::byte* chunk, int blocks
   } else {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      if (j + 4 * h >= blocks) continue;
       const BlockScales scales = panel_scales<type>(chunk, blocks, j + 4 * h, row);
       factors[h].d = scales.scale[0] * kUnit;
       factors[h].m = scales.offset[0];
@@ -181,29 +198,48 @@ struct LanePart {
       : chunk(lane / 16), j(lane / 4 % 4), row(lane % 4 + lane / 4 % 2 * 4), other(row ^ 4) {}
 };
 
-// Adds the lane's products to sums, [token][row, other]. `blocks`: of this chunk; `quants`, `scales`: of its first
-// block, in the first token's activations; `stride` bytes from a token to the next.
-template <DType type, int kTokens>
-__device__ __forceinline__ void chunk_dot(const std::byte* chunk, int blocks, const LanePart& part,
-                                          const std::byte* quants, const std::byte* scales, int stride,
-                                          float (&sums)[kTokens][2]) {
+// A lane's weights of a chunk: its two rows, blocks j and j + 4.
+struct LaneWeights {
   BlockFactors factors[2][2];
-  chunk_factors<type>(chunk, blocks, part.j, part.row, factors[0]);
-  chunk_factors<type>(chunk, blocks, part.j, part.other, factors[1]);
+  RawBlock raw[2][2];  // [row][block]
+};
+
+// Takes them out of shared memory: after this the tile may go. `blocks`: of this chunk; what is beyond them is read,
+// not used.
+template <DType type>
+__device__ __forceinline__ void load_weights(const std::byte* chunk, int blocks, const LanePart& part,
+                                             LaneWeights& weights) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = r == 0 ? part.row : part.other;
+    weights.raw[r][0] = load_raw<type>(chunk, blocks, part.j, row);
+    weights.raw[r][1] = load_raw<type>(chunk, blocks, part.j + 4, row);
+    chunk_factors<type>(chunk, blocks, part.j, row, weights.factors[r]);
+  }
+}
+
+// Adds the lane's products to sums, [token][row, other]. `quants`, `scales`: of the chunk's first block, in the first
+// token's activations; `stride` bytes from a token to the next.
+template <DType type, int kTokens>
+__device__ __forceinline__ void add_products(const LaneWeights& weights, int blocks, const LanePart& part,
+                                             const std::byte* quants, const std::byte* scales, int stride,
+                                             float (&sums)[kTokens][2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int block = part.j + 4 * h;
     if (panel_type(type).source_elements == 32 && block >= blocks) break;
     uint32_t words[2][8];
-    dot_quants<type>(chunk, blocks, block, part.row, words[0]);
-    dot_quants<type>(chunk, blocks, block, part.other, words[1]);
+    dot_quants<type>(weights.raw[0][h], words[0]);
+    dot_quants<type>(weights.raw[1][h], words[1]);
 #pragma unroll
     for (int n = 0; n < kTokens; ++n) {
       const int4 low = load_as<int4>(quants + n * stride + block * 32);
       const int4 high = load_as<int4>(quants + n * stride + block * 32 + 16);
       const float2 scale = load_as<float2>(scales + n * stride + block * 8);
-      sums[n][0] = block_dot<type>(words[0], factors[0][h], low, high, scale, sums[n][0]);
-      sums[n][1] = block_dot<type>(words[1], factors[1][h], low, high, scale, sums[n][1]);
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        sums[n][r] = block_dot<type>(words[r], weights.factors[r][h], low, high, scale, sums[n][r]);
+      }
     }
   }
 }

@@ -29,9 +29,9 @@ struct Span {
 };
 
 // Calls f(Span) for the spans of a group of slots, in the order in which they are streamed; units [begin, end).
-template <bool kGlu, class F>
+template <class F>
 __device__ __forceinline__ void for_each_span(const DecodeParams& p, int begin, int end, F&& f) {
-  if constexpr (kGlu) {
+  if (p.glu) {
     const int first = begin * kUnitPanels, last = min(end * kUnitPanels, p.segment[0].panels);
     for (int s = 0; s < 2; ++s) {
       const DecodeSegment& segment = p.segment[s];
@@ -79,35 +79,11 @@ struct Filler {
   std::byte* ring;
   RingBarriers& barriers;
   RingCursor cursor;
-  int left;       // bytes of the block's run that have no copy yet
-  int tiles = 0;  // filled
 };
 
-// Begins to bring bytes [from, from + bytes) of the block's run to the second-level cache.
-template <bool kGlu>
-__device__ __forceinline__ void prefetch_run(const DecodeParams& p, int begin, int end, int group, int from,
-                                             int bytes) {
-#if __CUDA_ARCH__ >= 900
-  if (threadIdx.x % 32 != 0) return;
-  int at = 0;
-  for (int unit = begin; unit < end && at < from + bytes; unit += group) {
-    for_each_span<kGlu>(p, unit, min(unit + group, end), [&](const Span& span) {
-      const int size = span.count * p.panel_bytes[span.type];
-      const int first = max(from - at, 0), last = min(from + bytes - at, size);
-      for (int piece = first; piece < last; piece += 16384) {
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(span.panels + piece),
-                     "r"(min(last - piece, 16384))
-                     : "memory");
-      }
-      at += size;
-    });
-  }
-#endif
-}
-
-// All tiles of the span; f() when the ring is full for the first time.
-template <DType type, class F>
-__device__ __forceinline__ void stream_span(const DecodeParams& p, const Span& span, Filler& filler, F&& f) {
+// All tiles of the span.
+template <DType type>
+__device__ __forceinline__ void stream_span(const DecodeParams& p, const Span& span, Filler& filler) {
   const int panel_bytes = p.panel_bytes[span.type], tile_units = p.tile_units[span.type];
   const int all = span.count * p.panel_units;
   const std::byte* from = span.panels;
@@ -122,10 +98,6 @@ __device__ __forceinline__ void stream_span(const DecodeParams& p, const Span& s
     fill_tile(filler.ring + cursor.stage * p.stage_bytes, from, bytes, filler.barriers.full[cursor.stage]);
     from = to;
     cursor.advance(p.stages);
-    // The kernel behind starts its own copies when these end, so that the memory is never idle: not before.
-    if (filler.left > p.trigger_bytes && filler.left - bytes <= p.trigger_bytes) allow_dependents();
-    filler.left -= bytes;
-    if (++filler.tiles == p.stages) f();
   }
 }
 
@@ -164,23 +136,38 @@ __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& 
     end = min(end + tile_units, all);
     wait_barrier(barriers.full[cursor.stage], cursor.parity);
     const std::byte* tile = ring + cursor.stage * p.stage_bytes - tile_begin;
+    bool held = true;
+    const auto release = [&] {
+      __syncwarp();
+      if (lane == 0) release_tile(barriers.empty[cursor.stage]);
+      held = false;
+    };
     for (; unit < end; unit += kDecodeWarps, column += kDecodeWarps) {
-      for (; column >= p.panel_units; column -= p.panel_units) store_sums(sums, partial, span.slot + panel++, warp);
+      int done = 0;  // panels that this warp has no more units of
+      for (; column >= p.panel_units; column -= p.panel_units) ++done;
       const int pieces = column + 1 < p.panel_units ? kUnitPieces<type> : p.last_pieces;
-      const std::byte* at = tile + panel * panel_bytes + column * kUnitBytes<type>;
+      const std::byte* at = tile + (panel + done) * panel_bytes + column * kUnitBytes<type>;
+      const auto store_done = [&] {
+        for (; done > 0; --done) store_sums(sums, partial, span.slot + panel++, warp);
+      };
       if constexpr (kType.plain()) {
+        store_done();
         plain_dot<type>(at, pieces, lane, act + column * 2048, p.act_bytes, sums);
       } else {
-        const int blocks = pieces - part.chunk * 8;
-        const int chunk = column * 2 + part.chunk;
-        if (blocks > 0) {
-          chunk_dot<type>(at + part.chunk * kType.chunk_bytes(8), min(blocks, 8), part, act + chunk * 256,
-                          act + p.scales_at + chunk * 64, p.act_bytes, sums);
+        // Lanes of a chunk that the panel lacks read the first one's weights, and leave them.
+        const int own = min(pieces - part.chunk * 8, 8), blocks = own > 0 ? own : 8;
+        LaneWeights weights;
+        load_weights<type>(own > 0 ? at + part.chunk * kType.chunk_bytes(8) : at, blocks, part, weights);
+        if (unit + kDecodeWarps >= end) release();
+        store_done();
+        if (own > 0) {
+          const int chunk = column * 2 + part.chunk;
+          add_products<type>(weights, blocks, part, act + chunk * 256, act + p.scales_at + chunk * 64, p.act_bytes,
+                             sums);
         }
       }
     }
-    __syncwarp();
-    if (lane == 0) release_tile(barriers.empty[cursor.stage]);
+    if (held) release();
     cursor.advance(p.stages);
     tile_begin += p.tile_panels[span.type] * panel_bytes + p.tile_rest[span.type] * kUnitBytes<type>;
     tile_column += p.tile_rest[span.type];
@@ -192,22 +179,38 @@ __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& 
   for (; panel < span.count; ++panel) store_sums(sums, partial, span.slot + panel, warp);
 }
 
-// The pass's activations to shared memory, zeros where there are none; then a barrier.
-__device__ __forceinline__ void load_activations(const DecodeParams& p, int tokens, int row_bytes, std::byte* act) {
-  for (int n = 0; n < tokens; ++n) {
-    const std::byte* x = p.x + n * p.x_stride;
-    for (int at = static_cast<int>(threadIdx.x) * 16; at < p.act_bytes; at += kConsumers * 16) {
-      uint4 words = {0, 0, 0, 0};
-      if (n < p.rows && at + 16 <= row_bytes) {
-        words = load_as<uint4>(x + at);
-      } else if (n < p.rows && at < row_bytes) {
-        uint32_t* parts[4] = {&words.x, &words.y, &words.z, &words.w};
+// 16 bytes of a token's activations, zeros where there are none.
+__device__ __forceinline__ uint4 load_activation(const DecodeParams& p, int token, int at, int row_bytes) {
+  uint4 words = {0, 0, 0, 0};
+  if (token >= p.rows) return words;
+  const std::byte* x = p.x + token * p.x_stride + at;
+  if (at + 16 <= row_bytes) return load_as<uint4>(x);
+  uint32_t* parts[4] = {&words.x, &words.y, &words.z, &words.w};
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          if (at + 4 * i < row_bytes) *parts[i] = load_as<uint32_t>(x + at + 4 * i);
-        }
+  for (int i = 0; i < 4; ++i) {
+    if (at + 4 * i < row_bytes) *parts[i] = load_as<uint32_t>(x + 4 * i);
+  }
+  return words;
+}
+
+// The pass's activations to shared memory; then a barrier. Several loads are under way at a time.
+template <int kTokens>
+__device__ __forceinline__ void load_activations(const DecodeParams& p, int row_bytes, std::byte* act) {
+  constexpr int kAtOnce = 4;
+  const int pieces = p.act_bytes / 16;
+  for (int n = 0; n < kTokens; ++n) {
+    for (int first = static_cast<int>(threadIdx.x); first < pieces; first += kAtOnce * kConsumers) {
+      uint4 words[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int piece = first + i * kConsumers;
+        if (piece < pieces) words[i] = load_activation(p, n, piece * 16, row_bytes);
       }
-      *reinterpret_cast<uint4*>(act + n * p.act_bytes + at) = words;
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int piece = first + i * kConsumers;
+        if (piece < pieces) *reinterpret_cast<uint4*>(act + n * p.act_bytes + piece * 16) = words[i];
+      }
     }
   }
   consumer_barrier();
@@ -228,12 +231,21 @@ __device__ __forceinline__ float activate(graph::Activation activation, float x)
   return 0.5F * x * (1.0F + tanhf(kRoot * (x + 0.044715F * x * x * x)));
 }
 
-// The outputs of panels [begin, end) of all segments: a warp 4 panels of one token, an output a lane.
+// The residual of one output; 0 where there is none.
+__device__ __forceinline__ float load_residual(const DecodeParams& p, int token, int out_row) {
+  if (p.residual == nullptr || token >= p.rows || out_row >= p.segment[0].rows) return 0;
+  const auto* row = reinterpret_cast<const std::byte*>(p.residual) + token * p.segment[0].out_stride;
+  return reinterpret_cast<const float*>(row)[out_row];
+}
+
+// The outputs of panels [begin, end) of all segments: a warp 4 panels of one token, an output a lane. `residual`: of
+// this lane's first output, loaded while the sums were made.
 template <int kTokens>
-__device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, int end, const float* partial) {
+__device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, int end, const float* partial,
+                                             float residual) {
   const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
-  const int quads = (end - begin + 3) / 4;
-  for (int item = static_cast<int>(threadIdx.x / 32); item < quads * kTokens; item += kDecodeWarps) {
+  const int quads = (end - begin + 3) / 4, first = static_cast<int>(threadIdx.x / 32);
+  for (int item = first; item < quads * kTokens; item += kDecodeWarps) {
     const int token = item % kTokens, slot = item / kTokens * 4 + lane / 8;
     if (begin + slot >= end || token >= p.rows) continue;
     int s = 0;
@@ -243,10 +255,7 @@ __device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, i
     if (out_row >= segment.rows) continue;
     float value = reduce_slot<kTokens>(partial, slot, token, row);
     if (segment.bias != nullptr) value += segment.bias[out_row];
-    if (p.residual != nullptr) {
-      value += reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(p.residual) +
-                                              token * segment.out_stride)[out_row];
-    }
+    if (p.residual != nullptr) value += item == first ? residual : load_residual(p, token, out_row);
     reinterpret_cast<float*>(segment.out + token * segment.out_stride)[out_row] = value;
   }
 }
@@ -279,33 +288,30 @@ __device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int 
   }
 }
 
-template <DType type_a, DType type_b, int kTokens, bool kGlu>
+template <DType type_a, DType type_b, int kTokens>
 __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 4 ? 2 : 1)
     decode_kernel(const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(128) std::byte shared[];
   __shared__ RingBarriers barriers;
   if (threadIdx.x == 0) init_ring(barriers, p.stages, kDecodeWarps);
   __syncthreads();
+  // The next kernel's blocks come as soon as the one before this has left them room, and fill their rings while this
+  // kernel works: starting them later was slower.
+  allow_dependents();
   std::byte* act = shared + p.stages * p.stage_bytes;
   auto* partial = reinterpret_cast<float*>(act + kTokens * p.act_bytes);
   const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
   const int share = p.units / blocks, extra = p.units % blocks;
   const int begin = block * share + min(block, extra), end = begin + share + (block < extra ? 1 : 0);
-  const int group = kGlu ? p.slots / 2 / kUnitPanels : p.slots;  // units
+  const int group = p.glu ? p.slots / 2 / kUnitPanels : p.slots;  // units
   if (threadIdx.x >= kConsumers) {
-    Filler filler{shared, barriers, {}, 0};
-    for_each_span<kGlu>(p, begin, end, [&](const Span& span) { filler.left += span.count * p.panel_bytes[span.type]; });
-    const int ring_bytes = p.stages * p.stage_bytes;
-    if (filler.left <= p.trigger_bytes) allow_dependents();
+    Filler filler{shared, barriers, {}};
     for (int at = begin; at < end; at += group) {
-      for_each_span<kGlu>(p, at, min(at + group, end), [&](const Span& span) {
-        const auto ring_full = [&] {
-          if (p.prefetch_bytes > 0) prefetch_run<kGlu>(p, begin, end, group, ring_bytes, p.prefetch_bytes);
-        };
+      for_each_span(p, at, min(at + group, end), [&](const Span& span) {
         if (type_a == type_b || span.type == 0) {
-          stream_span<type_a>(p, span, filler, ring_full);
+          stream_span<type_a>(p, span, filler);
         } else {
-          stream_span<type_b>(p, span, filler, ring_full);
+          stream_span<type_b>(p, span, filler);
         }
       });
     }
@@ -319,11 +325,13 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 4 ? 2 : 1)
   if (p.norm != nullptr) {
     load_normed_activations<panel_type(type_a).plain()>(p, kTokens, act);
   } else {
-    load_activations(p, kTokens, row_bytes, act);
+    load_activations<kTokens>(p, row_bytes, act);
   }
   for (int at = begin; at < end; at += group) {
     const int last = min(at + group, end);
-    for_each_span<kGlu>(p, at, last, [&](const Span& span) {
+    const int item = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+    const float residual = load_residual(p, item % kTokens, (at + item / kTokens * 4) * 8 + lane);
+    for_each_span(p, at, last, [&](const Span& span) {
       if (type_a == type_b || span.type == 0) {
         consume_span<type_a, kTokens>(p, span, shared, barriers, cursor, act, partial);
       } else {
@@ -331,37 +339,31 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 4 ? 2 : 1)
       }
     });
     consumer_barrier();
-    if constexpr (kGlu) {
+    if (p.glu) {
       store_glu<kTokens>(p, at, last, partial);
     } else {
-      store_linear<kTokens>(p, at, last, partial);
+      store_linear<kTokens>(p, at, last, partial, residual);
     }
     if (last < end) consumer_barrier();
   }
 }
 
 // For the units that instantiate: the kernel of a launch.
-template <DType type_a, DType type_b, bool kGlu>
-void launch_decode_kernel(const Queue& queue, const DecodeLaunch& launch) {
-  const LaunchShape shape{dim3(static_cast<unsigned>(launch.plan.blocks)), dim3(kDecodeThreads),
-                          launch.plan.shared_bytes};
-  const char* site = kGlu ? "linear/decode_glu" : "linear/decode";
-  switch (launch.plan.tokens) {
-    case 1:
-      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 1, kGlu>, launch.params);
-    case 2:
-      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 2, kGlu>, launch.params);
-    case 4:
-      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 4, kGlu>, launch.params);
-    default:
-      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 8, kGlu>, launch.params);
-  }
-}
-
 template <DType type_a, DType type_b>
 void launch_decode_pair(const Queue& queue, const DecodeLaunch& launch) {
-  if (launch.glu) return launch_decode_kernel<type_a, type_b, true>(queue, launch);
-  launch_decode_kernel<type_a, type_b, false>(queue, launch);
+  const LaunchShape shape{dim3(static_cast<unsigned>(launch.plan.blocks)), dim3(kDecodeThreads),
+                          launch.plan.shared_bytes};
+  const char* site = launch.params.glu ? "linear/decode_glu" : "linear/decode";
+  switch (launch.plan.tokens) {
+    case 1:
+      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 1>, launch.params);
+    case 2:
+      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 2>, launch.params);
+    case 4:
+      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 4>, launch.params);
+    default:
+      return launch_kernel(queue, site, shape, decode_kernel<type_a, type_b, 8>, launch.params);
+  }
 }
 
 }  // namespace minfer::cuda

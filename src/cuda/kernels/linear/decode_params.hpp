@@ -22,6 +22,7 @@ struct DecodeSegment {
 struct DecodeParams {
   DecodeSegment segment[kMaxSegments];  // of a glu: gate, up
   int segments;
+  bool glu;
   int units;           // of work: panels, or 4 panels of gate and of up
   const std::byte* x;  // of the pass's first row
   int64_t x_stride;
@@ -40,8 +41,6 @@ struct DecodeParams {
   int act_bytes;  // a token
   int scales_at;  // in a q8 token
   int slots;
-  int trigger_bytes;
-  int prefetch_bytes;
   const float* residual;  // at the segment's out_stride
   // Of a glu:
   std::byte* out;
@@ -53,7 +52,6 @@ struct DecodeParams {
 // One pass, in the unit that has the kernels of the plan's types.
 struct DecodeLaunch {
   DecodePlan plan;
-  bool glu = false;
   DecodeParams params;
 };
 
