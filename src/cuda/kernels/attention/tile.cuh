@@ -257,12 +257,6 @@ __device__ __forceinline__ void mask_tile(const AttentionParams& p, const TileWo
   }
 }
 
-__device__ __forceinline__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 // The running softmax: rows g and g + 8 of each row tile. The sums are the lane's own part.
 template <class Shape>
 struct TileSoftmax {
