@@ -1,6 +1,7 @@
 // Attention of few query rows over a long cache: decode, and sequences with a few rows in a mixed step.
 //
-// A unit of work is one sequence, one KV head (with all its query heads: the columns) and one split of the visible
+// A unit of work is one sequence, one KV head with its columns (rows
+// and query heads; a chunk of them where they are many) and one split of the visible
 // pages. The units of a step lie behind one another, by sequence, head, split; each block takes an equal share of their
 // pages, rounded to units, and streams through it without a pause at their borders. A block's 4 warps are independent
 // of one another inside a unit: each copies 16 of a page's 64 tokens into its own ring of shared memory and computes
@@ -27,16 +28,19 @@ inline constexpr int kSplitUnits = 8;
 // A sequence as it is split.
 struct SplitSequence {
   int pages, each, splits;  // visible pages, of a split (the last may have fewer); 0: not this kernel's
+  int chunks;               // of the columns, for all KV heads
   int first_page;           // visible, in the sequence's table
   int begin;
   SequenceInfo info;
 };
 
-__device__ __forceinline__ SplitSequence split_sequence(const AttentionParams& p, int sequence) {
+__device__ __forceinline__ SplitSequence split_sequence(const AttentionParams& p, int columns, int sequence) {
   constexpr int kPage = static_cast<int>(kKvPageTokens);
   SplitSequence s{};
   s.info = p.sequences[sequence];
   if (s.info.rows == 0 || s.info.rows > p.split_rows) return s;
+  const int rows_heads = s.info.rows * p.group;
+  s.chunks = (rows_heads <= columns ? 1 : (rows_heads + columns - 1) / columns) * static_cast<int>(p.kv.kv_heads);
   s.begin = p.window > 0 ? max(0, s.info.first_position + 1 - p.window) : 0;
   s.first_page = s.begin / kPage;
   s.pages = (s.info.first_position + s.info.rows + kPage - 1) / kPage - s.first_page;
@@ -49,32 +53,32 @@ __device__ __forceinline__ SplitSequence split_sequence(const AttentionParams& p
 struct SplitCursor {
   SplitSequence sequence;
   int index;  // of the sequence
-  int chunk;  // of query heads
+  int chunk;  // of the columns
   int split;
-  int base;   // pages before this sequence, all heads
+  int base;   // pages before this sequence, of all chunks
   int limit;  // where the share ends, in pages of the step
 
   // To the next sequence that is split, if past the last head of this one; false: the share is done.
-  __device__ __forceinline__ bool settle(const AttentionParams& p) {
+  __device__ __forceinline__ bool settle(const AttentionParams& p, int columns) {
     if (split == sequence.splits) {
       split = 0;
       ++chunk;
     }
-    if (chunk == p.head_chunks) {
+    if (chunk == sequence.chunks) {
       chunk = 0;
-      base += p.head_chunks * sequence.pages;
+      base += sequence.chunks * sequence.pages;
       do {
         ++index;
         if (index >= p.sequence_count) return false;
-        sequence = split_sequence(p, index);
+        sequence = split_sequence(p, columns, index);
       } while (sequence.pages == 0);
     }
     return base + chunk * sequence.pages + split * sequence.each < limit;
   }
 
   // Describes the unit here and steps on; none where the share is done.
-  __device__ __forceinline__ void take(const AttentionParams& p, SplitUnit& u) {
-    u.exists = base < limit && settle(p) ? 1 : 0;
+  __device__ __forceinline__ void take(const AttentionParams& p, int columns, SplitUnit& u) {
+    u.exists = base < limit && settle(p, columns) ? 1 : 0;
     if (u.exists == 0) {
       limit = base;  // for good
       return;
@@ -82,13 +86,16 @@ struct SplitCursor {
     const int first = split * sequence.each;
     u.sequence = index;
     u.chunk = chunk;
+    const int in_head = sequence.chunks == p.kv.kv_heads ? 1 : sequence.chunks / static_cast<int>(p.kv.kv_heads);
+    u.kv_head = in_head == 1 ? chunk : chunk / in_head;
+    u.first_column = (chunk - u.kv_head * in_head) * columns;
+    u.columns = min(columns, sequence.info.rows * p.group - u.first_column);
     u.split = split;
     u.splits = sequence.splits;
     u.table = sequence.info.first_page + sequence.first_page + first;
     u.pages = min(sequence.each, sequence.pages - first);
     u.position = (sequence.first_page + first) * static_cast<int>(kKvPageTokens);
     u.first_row = sequence.info.first_row;
-    u.rows = sequence.info.rows;
     u.first_position = sequence.info.first_position;
     u.begin = sequence.begin;
     u.end = sequence.info.first_position + sequence.info.rows;
@@ -98,15 +105,19 @@ struct SplitCursor {
 
 // The start of the block's share, by one warp: shares are equal in pages, and begin with the first unit that starts in
 // them.
-__device__ __forceinline__ SplitCursor first_unit(const AttentionParams& p) {
+__device__ __forceinline__ SplitCursor first_unit(const AttentionParams& p, int columns) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const auto pages_of = [&](int sequence) {
+    if (sequence >= p.sequence_count) return 0;
+    const SplitSequence s = split_sequence(p, columns, sequence);
+    return s.chunks * s.pages;
+  };
   int total = 0;
   int pages = 0;
   for (int base = 0; base < p.sequence_count; base += kWarp) {
-    pages = base + lane < p.sequence_count ? split_sequence(p, base + lane).pages : 0;
+    pages = pages_of(base + lane);
     total += __reduce_add_sync(kAllLanes, pages);
   }
-  total *= p.head_chunks;
   const int share = (total + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
   const int first = static_cast<int>(blockIdx.x) * share;
   SplitCursor c{};
@@ -116,10 +127,8 @@ __device__ __forceinline__ SplitCursor first_unit(const AttentionParams& p) {
     return c;
   }
   for (int base = 0; base < p.sequence_count; base += kWarp) {
-    if (p.sequence_count > kWarp) {
-      pages = base + lane < p.sequence_count ? split_sequence(p, base + lane).pages : 0;
-    }
-    int through = pages * p.head_chunks;
+    if (p.sequence_count > kWarp) pages = pages_of(base + lane);
+    int through = pages;
 #pragma unroll
     for (int step = 1; step < kWarp; step *= 2) {
       const int other = __shfl_up_sync(kAllLanes, through, step);
@@ -132,10 +141,10 @@ __device__ __forceinline__ SplitCursor first_unit(const AttentionParams& p) {
     }
     const int owner = __ffs(static_cast<int>(beyond)) - 1;
     c.index = base + owner;
-    c.base += __shfl_sync(kAllLanes, through - pages * p.head_chunks, owner);
+    c.base += __shfl_sync(kAllLanes, through - pages, owner);
     break;
   }
-  c.sequence = split_sequence(p, c.index);
+  c.sequence = split_sequence(p, columns, c.index);
   c.chunk = (first - c.base) / c.sequence.pages;
   const int offset = first - c.base - c.chunk * c.sequence.pages;
   c.split = c.sequence.each == 1 ? offset : (offset + c.sequence.each - 1) / c.sequence.each;
@@ -143,10 +152,11 @@ __device__ __forceinline__ SplitCursor first_unit(const AttentionParams& p) {
 }
 
 // Where four elements of a column go in the output; all lanes of a warp call.
-__device__ __forceinline__ void write_column(const AttentionParams& p, const SplitUnit& w, const SplitColumns& columns,
-                                             int column, int element, float4 x) {
-  const int head = columns.first_head + column % columns.heads;
-  write_output(p, column < columns.count, w.first_row + column / columns.heads, head * p.value_size + element, x);
+__device__ __forceinline__ void write_column(const AttentionParams& p, const SplitUnit& w, int column, int element,
+                                             float4 x) {
+  const int row = (w.first_column + column) / p.group;
+  const int head = w.kv_head * p.group + w.first_column + column - row * p.group;
+  write_output(p, column < w.columns, w.first_row + row, head * p.value_size + element, x);
 }
 
 __device__ __forceinline__ void add_weighted(float4& sum, float weight, const float4& x) {
@@ -166,7 +176,7 @@ __device__ __forceinline__ float weight_of(float x, float maximum) {
 // Merges the warps' results of a unit. `stages`: a piece of shared memory of each warp, kStages * kStageBytes apart.
 // The only split of its sequence is written out, another one to scratch: `partial`.
 template <class Shape, int kHead, int kColumnTiles>
-__device__ __forceinline__ void merge_warps(const AttentionParams& p, const SplitUnit& u, const SplitColumns& columns,
+__device__ __forceinline__ void merge_warps(const AttentionParams& p, const SplitUnit& u,
                                             const SplitSoftmax<kColumnTiles>& state,
                                             const float (&o)[Shape::kSteps][kColumnTiles][4], uint8_t* stages,
                                             float2* pairs, float* partial) {
@@ -178,7 +188,7 @@ __device__ __forceinline__ void merge_warps(const AttentionParams& p, const Spli
   };
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
-    if (n * 8 >= columns.count) break;
+    if (n * 8 >= u.columns) break;
     __syncwarp();
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
@@ -197,7 +207,7 @@ __device__ __forceinline__ void merge_warps(const AttentionParams& p, const Spli
       }
     }
     __syncthreads();
-    const int fours = min(columns.count - n * 8, 8) * (kHead / 4);
+    const int fours = min(u.columns - n * 8, 8) * (kHead / 4);
     for (int base = 0; base < fours; base += Shape::kThreads) {
       const int i = base + static_cast<int>(threadIdx.x);
       if (base + warp * kWarp >= fours) break;
@@ -221,7 +231,7 @@ __device__ __forceinline__ void merge_warps(const AttentionParams& p, const Spli
                      *reinterpret_cast<const float4*>(values_of(k) + in_tile * Shape::kMergeStride + element));
       }
       if (u.splits == 1) {
-        write_column(p, u, columns, column, element, scaled(x, 1.0F / sum));
+        write_column(p, u, column, element, scaled(x, 1.0F / sum));
       } else if (i < fours) {
         *reinterpret_cast<float4*>(partial + column * kHead + element) = x;
         if (element == 0) {
@@ -229,17 +239,17 @@ __device__ __forceinline__ void merge_warps(const AttentionParams& p, const Spli
         }
       }
     }
-    if ((n + 1) * 8 < columns.count) __syncthreads();
+    if ((n + 1) * 8 < u.columns) __syncthreads();
   }
 }
 
 // Reads the partial results of all splits, in ascending order, and writes the rows. By the last block to finish. The
 // loads of a batch are under way together: this is a step that the whole launch waits for.
 template <class Shape, int kHead>
-__device__ __forceinline__ void merge_splits(const AttentionParams& p, const SplitUnit& u, const SplitColumns& columns,
-                                             const float* partials, int64_t stride) {
+__device__ __forceinline__ void merge_splits(const AttentionParams& p, const SplitUnit& u, const float* partials,
+                                             int64_t stride) {
   constexpr int kBatch = 16;
-  const int fours = columns.count * (kHead / 4);
+  const int fours = u.columns * (kHead / 4);
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   for (int base = 0; base + warp * kWarp < fours; base += Shape::kThreads) {
     const int i = base + static_cast<int>(threadIdx.x);
@@ -273,7 +283,7 @@ __device__ __forceinline__ void merge_splits(const AttentionParams& p, const Spl
         add_weighted(x, weight, value[k]);
       }
     }
-    write_column(p, u, columns, i / (kHead / 4), i % (kHead / 4) * 4, scaled(x, 1.0F / sum));
+    write_column(p, u, i / (kHead / 4), i % (kHead / 4) * 4, scaled(x, 1.0F / sum));
   }
 }
 
@@ -323,14 +333,12 @@ struct SplitCopier {
     const int position = u.position + page * static_cast<int>(kKvPageTokens) + warp * Key::kTokens;
     const int low = u.begin - position;
     const int high = u.end - position;
-    const int chunks = p.head_chunks / static_cast<int>(p.kv.kv_heads);
-    const int kv_head = chunks == 1 ? u.chunk : u.chunk / chunks;
     const int64_t scales = kv_scales_offset(p.kv.kv_heads, kHead);
     const int64_t offset = id * p.kv.page_stride;
     const uint32_t to = ring + copied % Shape::kStages * Shape::kStageBytes;
-    copy_part<Key>(p.kv.k + offset, scales, kv_head, warp, low, high, to);
+    copy_part<Key>(p.kv.k + offset, scales, u.kv_head, warp, low, high, to);
     commit_copies();
-    copy_part<Value>(p.kv.v + offset, scales, kv_head, warp, low, high, to + Key::kBytes);
+    copy_part<Value>(p.kv.v + offset, scales, u.kv_head, warp, low, high, to + Key::kBytes);
     commit_copies();
     ++copied;
     if (++page == u.pages) {
@@ -343,14 +351,14 @@ struct SplitCopier {
 
 // A warp's part of one page: scores, softmax, output. Its copies are the oldest two groups but kStages - 1 pages.
 template <class Shape, int kColumnTiles>
-__device__ __forceinline__ void attend_page(const AttentionParams& p, const SplitUnit& u, const SplitColumns& columns,
-                                            int position, const uint8_t* queries, const uint8_t* stage,
+__device__ __forceinline__ void attend_page(const AttentionParams& p, const SplitUnit& u, int position,
+                                            const uint8_t* queries, const uint8_t* stage,
                                             SplitSoftmax<kColumnTiles>& state,
                                             float (&o)[Shape::kSteps][kColumnTiles][4]) {
   using Key = typename Shape::Key;
   using Value = typename Shape::Value;
   const uint32_t address = shared_address(stage);
-  const int tiles = (columns.count + 7) / 8;
+  const int tiles = (u.columns + 7) / 8;
   float correction[kColumnTiles][2];
   uint32_t b[kColumnTiles][2];
   uint32_t rest[kColumnTiles][2];
@@ -358,7 +366,7 @@ __device__ __forceinline__ void attend_page(const AttentionParams& p, const Spli
   wait_copies<2 * Shape::kStages - 1>();
   __syncwarp();
   multiply_keys<Shape, kColumnTiles>(address, stage + Key::kTokens * Key::kRowStride, queries, tiles, s);
-  mask_scores(p, u, columns.heads, position, s);
+  mask_scores(p, u, position, s);
   const bool changed = update_softmax<Value, kColumnTiles>(s, state, tiles, correction, b, rest);
   wait_copies<2 * Shape::kStages - 2>();
   __syncwarp();
@@ -389,9 +397,9 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   SplitCursor cursor{};  // of the first thread
   if (warp == 0) {
-    cursor = first_unit(p);
+    cursor = first_unit(p, Shape::kColumns);
     if (threadIdx.x == 0) {
-      for (int i = 0; i <= Shape::kStages; ++i) cursor.take(p, units[i]);
+      for (int i = 0; i <= Shape::kStages; ++i) cursor.take(p, Shape::kColumns, units[i]);
     }
   }
   __syncthreads();
@@ -407,9 +415,8 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
   int done = 0;      // splits of the sequence and head
   for (int at = 0; units[at % kSplitUnits].exists != 0; ++at) {
     const SplitUnit unit = units[at % kSplitUnits];
-    const SplitColumns columns(p, unit, Shape::kColumns);
     if (done == 0) {
-      load_queries<Shape>(p, unit, columns, shared);
+      load_queries<Shape>(p, unit, shared);
       __syncthreads();
     }
     SplitSoftmax<kColumnTiles> state;
@@ -423,23 +430,22 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
     }
     for (int page = 0; page < unit.pages; ++page) {
       copier.copy_page(p, warp, shared_address(ring));
-      attend_page<Shape, kColumnTiles>(p, unit, columns,
-                                       unit.position + page * static_cast<int>(kKvPageTokens) + warp * 16, shared,
-                                       ring + consumed % Shape::kStages * Shape::kStageBytes, state, o);
+      attend_page<Shape, kColumnTiles>(p, unit, unit.position + page * static_cast<int>(kKvPageTokens) + warp * 16,
+                                       shared, ring + consumed % Shape::kStages * Shape::kStageBytes, state, o);
       ++consumed;
     }
     const int64_t cell = static_cast<int64_t>(unit.sequence) * p.head_chunks + unit.chunk;
     float* partials = p.partials + cell * p.split_stride * stride;
-    merge_warps<Shape, kHead, kColumnTiles>(p, unit, columns, state, o,
+    merge_warps<Shape, kHead, kColumnTiles>(p, unit, state, o,
                                             rings + (consumed - 1) % Shape::kStages * Shape::kStageBytes, pairs,
                                             partials + unit.split * stride);
     ++done;
     const SplitUnit& next = units[(at + 1) % kSplitUnits];
     const bool leaves = next.exists == 0 || next.sequence != unit.sequence || next.chunk != unit.chunk;
-    if (threadIdx.x == 0) cursor.take(p, units[(at + Shape::kStages + 1) % kSplitUnits]);
+    if (threadIdx.x == 0) cursor.take(p, Shape::kColumns, units[(at + Shape::kStages + 1) % kSplitUnits]);
     __syncthreads();
     if (!leaves) continue;
-    if (unit.splits > 1 && completes(p, unit, done)) merge_splits<Shape, kHead>(p, unit, columns, partials, stride);
+    if (unit.splits > 1 && completes(p, unit, done)) merge_splits<Shape, kHead>(p, unit, partials, stride);
     done = 0;
   }
 }

@@ -49,34 +49,21 @@ struct SplitShape {
   static_assert(8 * kMergeStride * 4 <= kStageBytes);
 };
 
-// One unit of work, as all threads of a block read it from shared memory.
+// One unit of work, as all threads of a block read it from shared memory. Its columns are pairs of a row and a query
+// head of the KV head: column i is row i / group, head i % group.
 struct SplitUnit {
   int exists;
-  int sequence, chunk;  // chunk: of the query heads
+  int sequence, chunk;                 // chunk: of the columns of all KV heads
+  int kv_head, first_column, columns;  // of the KV head's
   int split, splits;
-  int table, pages;                                 // pages[table ..] are its pages
-  int position;                                     // of its first token
-  int first_row, rows, first_position, begin, end;  // of the sequence; positions [begin, end) are visible to some row
-};
-
-// The columns of a unit: (row, query head) pairs.
-struct SplitColumns {
-  int kv_head, first_head, heads, count;
-
-  __device__ __forceinline__ SplitColumns(const AttentionParams& p, const SplitUnit& u, int limit) {
-    const int chunks = p.head_chunks / static_cast<int>(p.kv.kv_heads);
-    kv_head = chunks == 1 ? u.chunk : u.chunk / chunks;
-    const int first = (u.chunk - kv_head * chunks) * limit;
-    heads = min(limit, p.group - first);
-    first_head = kv_head * p.group + first;
-    count = u.rows * heads;
-  }
+  int table, pages;                           // pages[table ..] are its pages
+  int position;                               // of its first token
+  int first_row, first_position, begin, end;  // of the sequence; positions [begin, end) are visible to some row
 };
 
 // The queries as B fragments [column tile][step][lane], scaled; two parts: the rest behind.
 template <class Shape>
-__device__ __forceinline__ void load_queries(const AttentionParams& p, const SplitUnit& w, const SplitColumns& columns,
-                                             uint8_t* shared) {
+__device__ __forceinline__ void load_queries(const AttentionParams& p, const SplitUnit& w, uint8_t* shared) {
   using Key = typename Shape::Key;
   using Math = typename Key::Math;
   for (int i = static_cast<int>(threadIdx.x); i < Shape::kColumns * 4 * Shape::kSteps; i += Shape::kThreads) {
@@ -84,9 +71,10 @@ __device__ __forceinline__ void load_queries(const AttentionParams& p, const Spl
     const int column = i / (kWarp * Shape::kSteps) * 8 + i % kWarp / 4;
     const int step = i / kWarp % Shape::kSteps;
     float x[4] = {0, 0, 0, 0};
-    if (column < columns.count) {
-      const int head = columns.first_head + column % columns.heads;
-      const float* q = p.q + (w.first_row + column / columns.heads) * p.q_stride + head * p.key_size + step * 16;
+    if (column < w.columns) {
+      const int row = (w.first_column + column) / p.group;
+      const int head = w.kv_head * p.group + w.first_column + column - row * p.group;
+      const float* q = p.q + (w.first_row + row) * p.q_stride + head * p.key_size + step * 16;
       // 8-bit keys come as 4 neighbours a lane: the same order of products for q.
       const float2 low = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * t : 2 * t));
       const float2 high = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * t + 2 : 2 * t + 8));
@@ -259,7 +247,7 @@ struct SplitSoftmax {
 
 // Caps and masks the scores of the tokens at first_token + (g, g + 8).
 template <int kColumnTiles>
-__device__ __forceinline__ void mask_scores(const AttentionParams& p, const SplitUnit& w, int heads, int first_token,
+__device__ __forceinline__ void mask_scores(const AttentionParams& p, const SplitUnit& w, int first_token,
                                             float (&s)[kColumnTiles][4]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   if (p.cap_factor != 0) {
@@ -275,7 +263,7 @@ __device__ __forceinline__ void mask_scores(const AttentionParams& p, const Spli
   for (int n = 0; n < kColumnTiles; ++n) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int last = w.first_position + (n * 8 + lane % 4 * 2 + i % 2) / heads;
+      const int last = w.first_position + (w.first_column + n * 8 + lane % 4 * 2 + i % 2) / p.group;
       const int token = first_token + lane / 4 + i / 2 * 8;
       // Columns that are none (beyond the last) see what the last row sees.
       const int capped_last = min(last, w.end - 1);
