@@ -55,8 +55,9 @@ class Step {
   int64_t out_width() const { return heads_ * case_.cache.value_size; }
   int64_t rows() const { return rows_; }
   int64_t row_capacity() const { return row_capacity_; }
-  AttentionShape shape() const {
-    return {heads_, row_capacity_, sequence_capacity_, longest_, case_.window, case_.decode};
+  AttentionPlan plan() const {
+    return plan_attention(host_.view(nullptr),
+                          {heads_, row_capacity_, sequence_capacity_, longest_, case_.window, case_.decode});
   }
 
   // Output rows as bytes; `repeats` launches into the same scratch.
@@ -405,6 +406,22 @@ TEST(CudaAttention, MixedStepsOfGroupsAndWindows) {
       expect_close(
           {.cache = cache, .group = group, .sequences = {{0, 150}, {77, 129}, {5, 1}, {200, 60}}, .window = window},
           kTileError, name_of(cache, group) + " window " + std::to_string(window));
+    }
+  }
+}
+
+// Short prompts behind long contexts: columns in several chunks.
+TEST(CudaAttention, FewRowsOfOneSequence) {
+  for (const KvFormat format : {KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
+    for (const int64_t size : {64, 128, 256}) {
+      const CacheSpec cache{format, format, 2, size, size};
+      for (const Span span : {Span{500, 2}, Span{290, 20}, Span{130, 64}}) {
+        for (const int64_t window : {0, 70}) {
+          Case test{.cache = cache, .group = 5, .sequences = {span}, .window = window};
+          EXPECT_FALSE(Step(test, 1).plan().tiles);
+          expect_close(test, kSplitError, name_of(cache, 5) + " rows " + std::to_string(span.rows));
+        }
+      }
     }
   }
 }

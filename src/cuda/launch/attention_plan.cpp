@@ -10,9 +10,6 @@ namespace {
 
 using graph::KvFormat;
 
-// Beside this many sequences only those of one row are split: scratch grows with rows.
-constexpr int64_t kFewSequences = 16;
-
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
@@ -47,18 +44,17 @@ int64_t visible_pages(const AttentionShape& shape, int64_t rows) {
 }
 
 void plan_split(const KvLayerView& kv, const AttentionShape& shape, int64_t group, AttentionPlan& plan) {
-  const int64_t most_columns = wide_columns(kv);
   int64_t rows = 1;
-  if (!shape.decode && shape.sequences <= kFewSequences) {
-    rows = std::clamp<int64_t>(most_columns / group, 1, std::max<int64_t>(shape.rows, 1));
-  }
+  if (!shape.decode)
+    rows = std::clamp<int64_t>(attention::kSplitRows / shape.sequences, 1, std::max<int64_t>(shape.rows, 1));
   plan.split = true;
   plan.split_rows = rows;
   plan.wide = rows * group > attention::kNarrowColumns;
-  const int64_t columns = plan.wide ? most_columns : attention::kNarrowColumns;
+  const int64_t columns = plan.wide ? wide_columns(kv) : attention::kNarrowColumns;
   plan.split_columns = std::min(columns, rows * group);
-  plan.head_chunks = kv.kv_heads * ceil_div(group, columns);
-  plan.split_limit = std::clamp<int64_t>(attention::kSplitBlocks / plan.head_chunks, 8, attention::kMaxSplits);
+  plan.head_chunks = kv.kv_heads * ceil_div(rows * group, columns);
+  // Not of the chunks: a sequence is split alike whatever the capacities.
+  plan.split_limit = std::clamp<int64_t>(attention::kSplitBlocks / kv.kv_heads, 8, attention::kMaxSplits);
   // The most that any length has: shorter ones can have more splits than the longest (split_pages).
   const int64_t pages = visible_pages(shape, rows);
   plan.splits =
@@ -75,8 +71,11 @@ AttentionPlan plan_attention(const KvLayerView& kv, const AttentionShape& shape)
     return plan;
   }
   plan_split(kv, shape, group, plan);
-  // Rows beyond those that the split kernel takes, if every sequence is one of few rows.
   plan.tiles = !shape.decode && shape.rows > plan.split_rows;
+  if (plan.tiles && shape.sequences == 1) {  // a prompt: no launch for the other kernel
+    plan.split = false;
+    plan.split_rows = 0;
+  }
   if (plan.tiles) {
     const int64_t tile_rows =
         (kv.key_size <= attention::kWideHeadSize ? attention::kTileRows : attention::kLargeHeadTileRows) / group;

@@ -85,25 +85,30 @@ TEST(AttentionPlan, LargeGroupsTakeSeveralBlocks) {
 }
 
 TEST(AttentionPlan, MixedStepsShareSequencesOut) {
-  // Speculation: eight rows of one sequence fit the split kernel, which is all there is.
-  const AttentionPlan verify =
-      plan_attention(halves(8, 128), {.heads = 32, .rows = 8, .sequences = 1, .sequence_tokens = 4096});
-  EXPECT_EQ(verify.split_rows, 8);
-  EXPECT_TRUE(verify.wide);
-  EXPECT_FALSE(verify.tiles);
-  EXPECT_EQ(verify.split_columns, 32);
+  const auto plan = [](int64_t size, int64_t rows, int64_t sequences) {
+    return plan_attention(halves(8, size),
+                          {.heads = 32, .rows = rows, .sequences = sequences, .sequence_tokens = 4096});
+  };
+  // Speculation: the rows of one sequence fit the split kernel, which is all there is.
+  EXPECT_EQ(plan(128, 8, 1).split_rows, 8);
+  EXPECT_TRUE(plan(128, 8, 1).wide);
+  EXPECT_FALSE(plan(128, 8, 1).tiles);
+  EXPECT_EQ(plan(128, 8, 1).split_columns, 32);
+  EXPECT_EQ(plan(128, 8, 1).head_chunks, 8);
+  EXPECT_EQ(plan(128, 40, 1).head_chunks, 40);  // 160 columns of each KV head in five chunks
+  EXPECT_FALSE(plan(128, 64, 1).tiles);
   // A prompt.
-  const AttentionPlan prompt =
-      plan_attention(halves(8, 128), {.heads = 32, .rows = 512, .sequences = 1, .sequence_tokens = 4096});
-  EXPECT_TRUE(prompt.split);
-  EXPECT_TRUE(prompt.tiles);
-  EXPECT_EQ(prompt.tile_count, 512 / 32 + 1);
-  // Many sequences: single rows are split, all else is tiles.
-  const AttentionPlan many =
-      plan_attention(halves(8, 256), {.heads = 32, .rows = 512, .sequences = 100, .sequence_tokens = 4096});
-  EXPECT_EQ(many.split_rows, 1);
-  EXPECT_EQ(many.split_columns, 4);
-  EXPECT_EQ(many.tile_count, 512 / 16 + 100);
+  EXPECT_FALSE(plan(128, 512, 1).split);
+  EXPECT_EQ(plan(128, 512, 1).split_rows, 0);
+  EXPECT_EQ(plan(128, 512, 1).tile_count, 512 / 32 + 1);
+  // Several sequences: those of few rows are split.
+  EXPECT_TRUE(plan(128, 512, 4).split);
+  EXPECT_TRUE(plan(128, 512, 4).tiles);
+  EXPECT_EQ(plan(128, 512, 4).split_rows, 16);
+  // Many: single rows are split, all else is tiles.
+  EXPECT_EQ(plan(256, 512, 100).split_rows, 1);
+  EXPECT_EQ(plan(256, 512, 100).split_columns, 4);
+  EXPECT_EQ(plan(256, 512, 100).tile_count, 512 / 16 + 100);
 }
 
 TEST(AttentionPlan, OtherHeadsTakeTheSimpleKernel) {

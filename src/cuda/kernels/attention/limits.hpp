@@ -10,8 +10,10 @@ namespace minfer::cuda::attention {
 inline constexpr int64_t kMaxHeadSize = 512;
 // Query heads of one KV head, for any kernel.
 inline constexpr int64_t kMaxGroup = 64;
-// Columns (a row's query heads of one KV head) that a block of the split kernel takes: narrow, wide, and wide for heads
-// beyond kWideHeadSize, which leave fewer registers.
+// Rows of all sequences that the split kernel is given scratch for; beside many sequences only single rows are split.
+inline constexpr int64_t kSplitRows = 64;
+// Columns (pairs of a row and a query head of one KV head) that a block of the split kernel takes: narrow, wide, and
+// wide for heads beyond kWideHeadSize, which leave fewer registers.
 inline constexpr int64_t kNarrowColumns = 8;
 inline constexpr int64_t kWideColumns = 32;
 inline constexpr int64_t kLargeHeadWideColumns = 16;

@@ -31,9 +31,9 @@ struct AttentionParams {
   int split_limit = 0;    // most splits of a sequence
   int split_columns = 0;  // columns of a partial result
   int split_stride = 0;   // partial results of a sequence and head
-  int head_chunks = 0;    // pieces of the query heads: one a KV head, more where a group has more than the columns
+  int head_chunks = 0;    // pieces of the columns of all KV heads, at most
   unsigned* counters = nullptr;
-  float* partials = nullptr;  // [sequence][head chunk][split]: [columns][value size], then {maximum, sum}[columns]
+  float* partials = nullptr;  // [sequence][chunk][split], see partial_floats
 };
 
 // Launchers of the fast kernels, one unit a pair of formats. False: no kernel for the head size.

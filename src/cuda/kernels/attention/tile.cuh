@@ -89,13 +89,16 @@ __device__ __forceinline__ bool find_tile(const AttentionParams& p, int tile_row
   return false;
 }
 
-// Rows [first, first + count) of the tile's queries, scaled and rounded, by `threads` threads. Rows beyond the tile are
+// Rows [first, first + kCount) of the tile's queries, scaled and rounded, by kThreads threads. Rows beyond the tile are
 // zeros.
-template <class Shape, int kHead>
+template <class Shape, int kHead, int kCount, int kThreads>
 __device__ __forceinline__ void load_tile_queries(const AttentionParams& p, const TileWork& w, int kv_head, int first,
-                                                  int count, int thread, int threads, uint8_t* shared) {
+                                                  int thread, uint8_t* shared) {
   using Math = typename Shape::Math;
-  for (int i = thread; i < count * Shape::kPieces; i += threads) {
+  static_assert(kCount * Shape::kPieces % kThreads == 0);
+#pragma unroll 8
+  for (int k = 0; k < kCount * Shape::kPieces / kThreads; ++k) {
+    const int i = thread + k * kThreads;
     const int m = first + i / Shape::kPieces;
     const int piece = i % Shape::kPieces;
     uint4 packed = make_uint4(0, 0, 0, 0);
@@ -255,12 +258,6 @@ __device__ __forceinline__ void mask_tile(const AttentionParams& p, const TileWo
       }
     }
   }
-}
-
-__device__ __forceinline__ float power_of_two(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
 }
 
 // The running softmax: rows g and g + 8 of each row tile. The sums are the lane's own part.
@@ -453,7 +450,7 @@ __global__ void __launch_bounds__(128, 2) tile_kernel(const __grid_constant__ At
     }
   };
   copy(p.kv.k, w.begin / Shape::kTokens, keys);
-  load_tile_queries<Shape, kHead>(p, w, kv_head, 0, Shape::kRows, thread, Shape::kThreads, shared);
+  load_tile_queries<Shape, kHead, Shape::kRows, Shape::kThreads>(p, w, kv_head, 0, thread, shared);
   TileSoftmax<Shape> state;
   TileOutput<Shape> o;
   clear_tile<Shape>(state, o);

@@ -162,8 +162,8 @@ __device__ __forceinline__ void attend_pages(const AttentionParams& p, const Til
                                              const GroupTileMemory<Shape>& memory) {
   const int group = static_cast<int>(threadIdx.x) / Shape::kGroupThreads;
   const int thread = static_cast<int>(threadIdx.x) % Shape::kGroupThreads;
-  load_tile_queries<Shape, kHead>(p, w, kv_head, group * Shape::kGroupRows, Shape::kGroupRows, thread,
-                                  Shape::kGroupThreads, memory.queries);
+  load_tile_queries<Shape, kHead, Shape::kGroupRows, Shape::kGroupThreads>(p, w, kv_head, group * Shape::kGroupRows,
+                                                                           thread, memory.queries);
   publish_to_tensor_cores();
   asm volatile("bar.sync %0, 128;" ::"r"(group + 2) : "memory");
   const TileRows rows(p, w, group * Shape::kGroupRows, Shape::kGroupRows);
