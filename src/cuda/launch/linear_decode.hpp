@@ -41,7 +41,7 @@ struct DecodePlan {
 // What the plans aim at; other values are for the benchmark.
 struct DecodeTuning {
   int64_t ring_bytes = 96 * 1024;
-  int64_t tile_bytes = 20 * 1024;
+  int64_t tile_bytes = 28 * 1024;
   int blocks_per_multiprocessor = 1;
 };
 
