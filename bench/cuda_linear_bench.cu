@@ -268,7 +268,7 @@ int main(int argc, char** argv) {
     return DecodeTuning{ring * 1024, tile * 1024, blocks};
   };
   const std::vector<DecodeTuning> tunings = {
-      {}, tuning(96, 10), tuning(96, 14), tuning(96, 17), tuning(96, 28), tuning(104, 20), tuning(48, 10, 2)};
+      {}, tuning(96, 10), tuning(96, 14), tuning(96, 17), tuning(96, 20), tuning(104, 28), tuning(48, 10, 2)};
   {
     Weights q4(DType::q4_k, int64_t{38} << 27), q6(DType::q6_k, int64_t{16} << 27);
     run_type("Q4_K_M", capabilities, make_model(q4, q6), ActivationFormat::q8, what, tunings);

@@ -80,10 +80,12 @@ DecodePlan plan_decode(const Capabilities& capabilities, const DecodeShape& shap
       panel_type(shape.types[0]).plain() ? (shape.cols + 7) / 8 * 32 : row_stride(ActivationFormat::q8, shape.cols);
   const int64_t blocks = int64_t{capabilities.multiprocessors} * tuning.blocks_per_multiprocessor;
   plan.blocks = static_cast<int>(std::min(blocks, shape.units));
+  // Panels of the longest run.
+  const int64_t run = (shape.units + plan.blocks - 1) / plan.blocks * (shape.glu ? 8 : 1);
   for (int tokens : {8, 4, 2, 1}) {
     if (tokens > 1 && tokens / 2 >= shape.rows) continue;
     plan.tokens = tokens;
-    plan.slots = std::min(kDecodeMaxSlots, 64 / tokens);
+    plan.slots = static_cast<int>(std::min<int64_t>(run, std::max(8, kDecodeMaxSlots / std::max(tokens / 2, 1))));
     const int64_t fixed = fixed_bytes(plan);
     int64_t ring = std::min(tuning.ring_bytes, both - fixed);
     if (ring < tuning.ring_bytes / 2) ring = std::min(tuning.ring_bytes, own - fixed);
@@ -113,7 +115,7 @@ DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&us
                      const InputNorm& norm, int64_t units, bool glu, const DecodeTuning& tuning) {
   const DType types[2] = {used[0] ? unit.a : unit.b, used[1] ? unit.b : unit.a};
   DecodeLaunch launch{};
-  launch.plan = plan_decode(*queue.capabilities, {{types[0], types[1]}, units, x.width, x.rows}, tuning);
+  launch.plan = plan_decode(*queue.capabilities, {{types[0], types[1]}, units, x.width, x.rows, glu}, tuning);
   if (launch.plan.tokens == 0) {
     fail(ErrorCode::unsupported, "a row of {} activations doesn't fit the shared memory of {} ({} bytes a block)",
          x.width, queue.capabilities->name, queue.capabilities->shared_bytes_per_block);

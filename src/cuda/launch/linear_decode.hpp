@@ -16,7 +16,7 @@ namespace minfer::cuda {
 
 inline constexpr int kDecodeWarps = 8;
 inline constexpr int kDecodeMaxStages = 16;
-inline constexpr int kDecodeMaxSlots = 16;  // panels whose sums wait in shared memory for one reduction
+inline constexpr int kDecodeMaxSlots = 32;  // panels whose sums wait in shared memory for one reduction
 
 // What a plan is made for: one launch.
 struct DecodeShape {
@@ -24,11 +24,12 @@ struct DecodeShape {
   int64_t units = 0;
   int64_t cols = 0;
   int64_t rows = 0;  // of activations
+  bool glu = false;
 };
 
 struct DecodePlan {
   int tokens = 0;  // rows a pass: 1, 2, 4 or 8
-  int slots = 0;   // panels a reduction
+  int slots = 0;   // panels a reduction; of a glu a multiple of 8
   int blocks = 0;
   int stages = 0;          // of the ring
   int stage_bytes = 0;     // a multiple of 128
@@ -40,7 +41,7 @@ struct DecodePlan {
 // What the plans aim at; other values are for the benchmark.
 struct DecodeTuning {
   int64_t ring_bytes = 96 * 1024;
-  int64_t tile_bytes = 20 * 1024;
+  int64_t tile_bytes = 28 * 1024;
   int blocks_per_multiprocessor = 1;
 };
 

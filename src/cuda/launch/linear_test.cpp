@@ -57,6 +57,18 @@ TEST(Linear, WideRowsTakeTheBlockThenFewerTokens) {
   EXPECT_EQ(plan_decode(hopper(), {{DType::bf16, DType::bf16}, 512, 12288, 8}).tokens, 2);
 }
 
+TEST(Linear, SumsOfAWholeRunWaitWhereTheyFit) {
+  const auto slots = [](int64_t units, int64_t rows, bool glu) {
+    return plan_decode(hopper(), {{DType::q4_k, DType::q4_k}, units, 4096, rows, glu}).slots;
+  };
+  EXPECT_EQ(slots(512, 1, false), 4);
+  EXPECT_EQ(slots(384, 1, true), 24);
+  EXPECT_EQ(slots(18992, 1, false), 32);
+  EXPECT_EQ(slots(18992, 4, false), 16);
+  EXPECT_EQ(slots(384, 8, true), 8);
+  EXPECT_EQ(slots(1, 8, true), 8);
+}
+
 TEST(Linear, EveryPlanFits) {
   Capabilities ampere = hopper();
   ampere.shared_bytes_per_block = 99 * 1024;

@@ -149,6 +149,7 @@ __device__ __forceinline__ void chunk_factors(const std::byte* chunk, int blocks
   } else {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
+      if (j + 4 * h >= blocks) continue;
       const BlockScales scales = panel_scales<type>(chunk, blocks, j + 4 * h, row);
       factors[h].d = scales.scale[0] * kUnit;
       factors[h].m = scales.offset[0];
@@ -198,39 +199,22 @@ struct LanePart {
       : chunk(lane / 16), j(lane / 4 % 4), row(lane % 4 + lane / 4 % 2 * 4), other(row ^ 4) {}
 };
 
-// A lane's weights of a chunk: its two rows, blocks j and j + 4.
-struct LaneWeights {
-  BlockFactors factors[2][2];
-  RawBlock raw[2][2];  // [row][block]
-};
-
-// Takes them out of shared memory: after this the tile may go. `blocks`: of this chunk; what is beyond them is read,
-// not used.
-template <DType type>
-__device__ __forceinline__ void load_weights(const std::byte* chunk, int blocks, const LanePart& part,
-                                             LaneWeights& weights) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int row = r == 0 ? part.row : part.other;
-    weights.raw[r][0] = load_raw<type>(chunk, blocks, part.j, row);
-    weights.raw[r][1] = load_raw<type>(chunk, blocks, part.j + 4, row);
-    chunk_factors<type>(chunk, blocks, part.j, row, weights.factors[r]);
-  }
-}
-
-// Adds the lane's products to sums, [token][row, other]. `quants`, `scales`: of the chunk's first block, in the first
-// token's activations; `stride` bytes from a token to the next.
+// Adds the lane's products to sums, [token][row, other]. `blocks`: of this chunk; `quants`, `scales`: of its first
+// block, in the first token's activations; `stride` bytes from a token to the next.
 template <DType type, int kTokens>
-__device__ __forceinline__ void add_products(const LaneWeights& weights, int blocks, const LanePart& part,
-                                             const std::byte* quants, const std::byte* scales, int stride,
-                                             float (&sums)[kTokens][2]) {
+__device__ __forceinline__ void chunk_dot(const std::byte* chunk, int blocks, const LanePart& part,
+                                          const std::byte* quants, const std::byte* scales, int stride,
+                                          float (&sums)[kTokens][2]) {
+  BlockFactors factors[2][2];
+  chunk_factors<type>(chunk, blocks, part.j, part.row, factors[0]);
+  chunk_factors<type>(chunk, blocks, part.j, part.other, factors[1]);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int block = part.j + 4 * h;
     if (panel_type(type).source_elements == 32 && block >= blocks) break;
     uint32_t words[2][8];
-    dot_quants<type>(weights.raw[0][h], words[0]);
-    dot_quants<type>(weights.raw[1][h], words[1]);
+    dot_quants<type>(load_raw<type>(chunk, blocks, block, part.row), words[0]);
+    dot_quants<type>(load_raw<type>(chunk, blocks, block, part.other), words[1]);
 #pragma unroll
     for (int n = 0; n < kTokens; ++n) {
       const int4 low = load_as<int4>(quants + n * stride + block * 32);
@@ -238,7 +222,7 @@ __device__ __forceinline__ void add_products(const LaneWeights& weights, int blo
       const float2 scale = load_as<float2>(scales + n * stride + block * 8);
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        sums[n][r] = block_dot<type>(words[r], weights.factors[r][h], low, high, scale, sums[n][r]);
+        sums[n][r] = block_dot<type>(words[r], factors[r][h], low, high, scale, sums[n][r]);
       }
     }
   }

@@ -136,38 +136,22 @@ __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& 
     end = min(end + tile_units, all);
     wait_barrier(barriers.full[cursor.stage], cursor.parity);
     const std::byte* tile = ring + cursor.stage * p.stage_bytes - tile_begin;
-    bool held = true;
-    const auto release = [&] {
-      __syncwarp();
-      if (lane == 0) release_tile(barriers.empty[cursor.stage]);
-      held = false;
-    };
     for (; unit < end; unit += kDecodeWarps, column += kDecodeWarps) {
-      int done = 0;  // panels that this warp has no more units of
-      for (; column >= p.panel_units; column -= p.panel_units) ++done;
+      for (; column >= p.panel_units; column -= p.panel_units) store_sums(sums, partial, span.slot + panel++, warp);
       const int pieces = column + 1 < p.panel_units ? kUnitPieces<type> : p.last_pieces;
-      const std::byte* at = tile + (panel + done) * panel_bytes + column * kUnitBytes<type>;
-      const auto store_done = [&] {
-        for (; done > 0; --done) store_sums(sums, partial, span.slot + panel++, warp);
-      };
+      const std::byte* at = tile + panel * panel_bytes + column * kUnitBytes<type>;
       if constexpr (kType.plain()) {
-        store_done();
         plain_dot<type>(at, pieces, lane, act + column * 2048, p.act_bytes, sums);
       } else {
-        // Lanes of a chunk that the panel lacks read the first one's weights, and leave them.
-        const int own = min(pieces - part.chunk * 8, 8), blocks = own > 0 ? own : 8;
-        LaneWeights weights;
-        load_weights<type>(own > 0 ? at + part.chunk * kType.chunk_bytes(8) : at, blocks, part, weights);
-        if (unit + kDecodeWarps >= end) release();
-        store_done();
-        if (own > 0) {
-          const int chunk = column * 2 + part.chunk;
-          add_products<type>(weights, blocks, part, act + chunk * 256, act + p.scales_at + chunk * 64, p.act_bytes,
-                             sums);
+        const int blocks = min(pieces - part.chunk * 8, 8), chunk = column * 2 + part.chunk;
+        if (blocks > 0) {
+          chunk_dot<type>(at + part.chunk * kType.chunk_bytes(8), blocks, part, act + chunk * 256,
+                          act + p.scales_at + chunk * 64, p.act_bytes, sums);
         }
       }
     }
-    if (held) release();
+    __syncwarp();
+    if (lane == 0) release_tile(barriers.empty[cursor.stage]);
     cursor.advance(p.stages);
     tile_begin += p.tile_panels[span.type] * panel_bytes + p.tile_rest[span.type] * kUnitBytes<type>;
     tile_column += p.tile_rest[span.type];
@@ -289,7 +273,7 @@ __device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int 
 }
 
 template <DType type_a, DType type_b, int kTokens>
-__global__ void __launch_bounds__(kDecodeThreads, kTokens <= 4 ? 2 : 1)
+__global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
     decode_kernel(const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(128) std::byte shared[];
   __shared__ RingBarriers barriers;
