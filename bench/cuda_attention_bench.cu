@@ -236,13 +236,15 @@ void bench_decode(const Queue& queue) {
 
 void bench_prefill(const Queue& queue) {
   for (const KvFormat format : {KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
-    for (const int64_t rows : {8, 512, 2048, 8192}) {
-      Layers layers({format, 1, std::max<int64_t>(rows, 512), rows});
+    for (const auto& [rows, length] : std::vector<std::pair<int64_t, int64_t>>{
+             {8, 512}, {8, 8192}, {64, 8192}, {512, 512}, {512, 8192}, {2048, 2048}, {8192, 8192}}) {
+      Layers layers({format, 1, length, rows});
       const double us = microseconds(queue, layers);
-      const double length = static_cast<double>(std::max<int64_t>(rows, 512));
-      const double pairs = static_cast<double>(rows) * (length - static_cast<double>(rows - 1) / 2);
-      std::printf("prefill %-4s %5d rows: %9.2f us a layer, %5.1f TFLOP/s\n", name_of(format), static_cast<int>(rows),
-                  us, 4.0 * static_cast<double>(kHeads * kHeadSize) * pairs / us / 1e6);
+      const double pairs =
+          static_cast<double>(rows) * (static_cast<double>(length) - static_cast<double>(rows - 1) / 2);
+      std::printf("prefill %-4s %5d rows, the last of %5d: %9.2f us a layer, %5.1f TFLOP/s\n", name_of(format),
+                  static_cast<int>(rows), static_cast<int>(length), us,
+                  4.0 * static_cast<double>(kHeads * kHeadSize) * pairs / us / 1e6);
     }
   }
 }

@@ -58,7 +58,7 @@ attention::AttentionParams params_of(const AttentionArgs& args, const AttentionP
   p.split_limit = static_cast<int>(plan.split_limit);
   p.split_columns = static_cast<int>(plan.split_columns);
   p.split_stride = static_cast<int>(plan.splits);
-  p.head_chunks = static_cast<int>(plan.head_chunks);
+  p.chunks = static_cast<int>(plan.chunks);
   p.counters = reinterpret_cast<unsigned*>(args.scratch);
   p.partials = reinterpret_cast<float*>(args.scratch + attention_counter_bytes());
   return p;
@@ -70,7 +70,7 @@ void check_args(const AttentionArgs& args, const AttentionPlan& plan) {
   check(args.out.format != ActivationFormat::q8 || args.kv.value_size % kQ8Block == 0,
         "attention writes q8 rows of whole blocks a head only");
   check(args.step.sequence_capacity <= attention::kMaxSequences &&
-            args.step.sequence_capacity * plan.head_chunks <= attention::kSplitCounters,
+            args.step.sequence_capacity * args.kv.kv_heads * plan.chunks <= attention::kSplitCounters,
         "attention was launched for more sequences than it has counters for");
 }
 
@@ -115,8 +115,9 @@ void launch_attention(const Queue& queue, const AttentionArgs& args) {
                                {static_cast<unsigned>(args.kv.kv_heads), static_cast<unsigned>(plan.tile_count)});
     }
     if (plan.split) {
-      launched = launched && kernels.split(queue, params,
-                                           {args.step.sequence_capacity * plan.head_chunks * plan.splits, plan.wide});
+      launched = launched &&
+                 kernels.split(queue, params,
+                               {args.kv.kv_heads, args.step.sequence_capacity * plan.chunks * plan.splits, plan.wide});
     }
     check(launched, "attention was planned for a head size that no kernel has");
   }

@@ -52,7 +52,7 @@ void plan_split(const KvLayerView& kv, const AttentionShape& shape, int64_t grou
   plan.wide = rows * group > attention::kNarrowColumns;
   const int64_t columns = plan.wide ? wide_columns(kv) : attention::kNarrowColumns;
   plan.split_columns = std::min(columns, rows * group);
-  plan.head_chunks = kv.kv_heads * ceil_div(rows * group, columns);
+  plan.chunks = ceil_div(rows * group, columns);
   // Not of the chunks: a sequence is split alike whatever the capacities.
   plan.split_limit = std::clamp<int64_t>(attention::kSplitBlocks / kv.kv_heads, 8, attention::kMaxSplits);
   // The most that any length has: shorter ones can have more splits than the longest (split_pages).
@@ -91,7 +91,7 @@ int64_t attention_counter_bytes() {
 int64_t attention_partial_bytes(const KvLayerView& kv, const AttentionShape& shape) {
   const AttentionPlan plan = plan_attention(kv, shape);
   if (!plan.split) return 0;
-  return shape.sequences * plan.head_chunks * plan.splits *
+  return shape.sequences * kv.kv_heads * plan.chunks * plan.splits *
          attention::partial_floats(static_cast<int>(plan.split_columns), static_cast<int>(kv.value_size)) *
          static_cast<int64_t>(sizeof(float));
 }

@@ -28,7 +28,7 @@ struct AttentionPlan {
   int64_t split_rows = 0;     // sequences of at most so many rows are the split kernel's
   int64_t split_columns = 0;  // (row, query head) pairs of its blocks
   bool wide = false;          // its variant for more than 8 columns
-  int64_t head_chunks = 0;    // blocks for the query heads of all KV heads
+  int64_t chunks = 0;         // of a KV head's columns, at most
   int64_t split_limit = 0;    // most splits of a sequence
   int64_t splits = 0;         // of the longest that can be
   int64_t tile_count = 0;     // tiles for each KV head

@@ -42,7 +42,7 @@ TEST(AttentionPlan, DecodeSplitsForTheCardAndNotForTheBatch) {
   EXPECT_FALSE(one.wide);
   EXPECT_EQ(one.split_rows, 1);
   EXPECT_EQ(one.split_columns, 4);
-  EXPECT_EQ(one.head_chunks, 8);
+  EXPECT_EQ(one.chunks, 1);
   EXPECT_EQ(one.split_limit, 32);
   EXPECT_EQ(one.splits, 32);
   const AttentionPlan many = plan_attention(
@@ -77,10 +77,10 @@ TEST(AttentionPlan, LargeGroupsTakeSeveralBlocks) {
   };
   EXPECT_FALSE(plan(128, 8).wide);
   EXPECT_TRUE(plan(128, 9).wide);
-  EXPECT_EQ(plan(128, 9).head_chunks, 2);
-  EXPECT_EQ(plan(128, 32).head_chunks, 2);
-  EXPECT_EQ(plan(128, 33).head_chunks, 4);
-  EXPECT_EQ(plan(256, 17).head_chunks, 4);
+  EXPECT_EQ(plan(128, 9).chunks, 1);
+  EXPECT_EQ(plan(128, 32).chunks, 1);
+  EXPECT_EQ(plan(128, 33).chunks, 2);
+  EXPECT_EQ(plan(256, 17).chunks, 2);
   EXPECT_TRUE(plan(128, 65).simple);
 }
 
@@ -94,8 +94,8 @@ TEST(AttentionPlan, MixedStepsShareSequencesOut) {
   EXPECT_TRUE(plan(128, 8, 1).wide);
   EXPECT_FALSE(plan(128, 8, 1).tiles);
   EXPECT_EQ(plan(128, 8, 1).split_columns, 32);
-  EXPECT_EQ(plan(128, 8, 1).head_chunks, 8);
-  EXPECT_EQ(plan(128, 40, 1).head_chunks, 40);  // 160 columns of each KV head in five chunks
+  EXPECT_EQ(plan(128, 8, 1).chunks, 1);
+  EXPECT_EQ(plan(128, 40, 1).chunks, 5);  // 160 columns of each KV head in five chunks
   EXPECT_FALSE(plan(128, 64, 1).tiles);
   // A prompt.
   EXPECT_FALSE(plan(128, 512, 1).split);

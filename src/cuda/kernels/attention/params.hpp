@@ -31,14 +31,15 @@ struct AttentionParams {
   int split_limit = 0;    // most splits of a sequence
   int split_columns = 0;  // columns of a partial result
   int split_stride = 0;   // partial results of a sequence and head
-  int head_chunks = 0;    // pieces of the columns of all KV heads, at most
+  int chunks = 0;         // pieces of a KV head's columns, at most
   unsigned* counters = nullptr;
-  float* partials = nullptr;  // [sequence][chunk][split], see partial_floats
+  float* partials = nullptr;  // [sequence][KV head][chunk][split], see partial_floats
 };
 
 // Launchers of the fast kernels, one unit a pair of formats. False: no kernel for the head size.
 struct SplitGrid {
-  int64_t units = 0;  // the most there can be: sequences * head chunks * splits
+  int64_t kv_heads = 0;
+  int64_t units = 0;  // the most there can be for a KV head: sequences * chunks * splits
   bool wide = false;
 };
 struct TileGrid {
