@@ -18,6 +18,7 @@
 // parts.
 #pragma once
 
+#include "cuda/kernels/attention/sizes.hpp"
 #include "cuda/kernels/attention/split_parts.cuh"
 #include "cuda/kernels/common/chain.cuh"
 
@@ -461,50 +462,39 @@ dim3 split_blocks(const Queue& queue, const SplitGrid& grid) {
   return dim3(static_cast<unsigned>(grid.kv_heads), static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, grid.units)));
 }
 
-template <KvFormat kKey, KvFormat kValue, int kHead>
-void launch_split_head(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
-  constexpr int kWide = (kHead <= kWideHeadSize ? kWideColumns : kLargeHeadWideColumns) / 8;
-  constexpr int kNarrow = kNarrowColumns / 8;
-  if (grid.wide) {
-    using Shape = SplitShape<kKey, kValue, kHead, kWide>;
-    launch_kernel(queue, "attention/split",
-                  {split_blocks<Shape>(queue, grid), dim3(Shape::kThreads), Shape::kSharedBytes},
-                  split_kernel<kKey, kValue, kHead, kWide>, params);
-  } else {
-    using Shape = SplitShape<kKey, kValue, kHead, kNarrow>;
-    launch_kernel(queue, "attention/split",
-                  {split_blocks<Shape>(queue, grid), dim3(Shape::kThreads), Shape::kSharedBytes},
-                  split_kernel<kKey, kValue, kHead, kNarrow>, params);
-  }
+template <KvFormat kFormat, int kHead, bool kIsWide>
+constexpr int kSplitTiles = (!kIsWide                 ? kNarrowColumns
+                             : kHead <= kWideHeadSize ? kWideColumns
+                                                      : kLargeHeadWideColumns) /
+                            8;
+
+template <KvFormat kFormat, int kHead, bool kIsWide>
+void launch_split_size(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
+  constexpr int kTiles = kSplitTiles<kFormat, kHead, kIsWide>;
+  using Shape = SplitShape<kFormat, kFormat, kHead, kTiles>;
+  launch_kernel(queue, "attention/split",
+                {split_blocks<Shape>(queue, grid), dim3(Shape::kThreads), Shape::kSharedBytes},
+                split_kernel<kFormat, kFormat, kHead, kTiles>, params);
 }
 
-template <KvFormat kKey, KvFormat kValue>
-bool launch_split(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
-  switch (params.key_size) {
-    case 64:
-      launch_split_head<kKey, kValue, 64>(queue, params, grid);
-      return true;
-    case 80:
-      if constexpr (kKey != KvFormat::q8_0 && kValue != KvFormat::q8_0) {
-        launch_split_head<kKey, kValue, 80>(queue, params, grid);
-        return true;
-      }
-      return false;
-    case 96:
-      launch_split_head<kKey, kValue, 96>(queue, params, grid);
-      return true;
-    case 128:
-      launch_split_head<kKey, kValue, 128>(queue, params, grid);
-      return true;
-    case 192:
-      launch_split_head<kKey, kValue, 192>(queue, params, grid);
-      return true;
-    case 256:
-      launch_split_head<kKey, kValue, 256>(queue, params, grid);
-      return true;
-    default:
-      return false;
-  }
+template <KvFormat kFormat>
+void launch_split(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
+  with_head_size<kFormat>(params.key_size, [&](auto size) {
+    if (grid.wide) {
+      launch_split_size<kFormat, size(), true>(queue, params, grid);
+    } else {
+      launch_split_size<kFormat, size(), false>(queue, params, grid);
+    }
+  });
+}
+
+template <KvFormat kFormat>
+int64_t split_shared_bytes(int64_t head_size) {
+  int64_t bytes = 0;
+  with_head_size<kFormat>(head_size, [&](auto size) {
+    bytes = SplitShape<kFormat, kFormat, size(), kSplitTiles<kFormat, size(), true>>::kSharedBytes;
+  });
+  return bytes;
 }
 
 }  // namespace minfer::cuda::attention
