@@ -72,7 +72,7 @@ struct Options {
 // A model's attention layers at one step.
 class Layers {
  public:
-  explicit Layers(const Options& o)
+  Layers(const Capabilities& capabilities, const Options& o)
       : options_(o),
         part_(kv_part_bytes(o.format, kKvHeads, kHeadSize)),
         pages_(o.sequences * ((o.length + 63) / 64)),
@@ -87,7 +87,7 @@ class Layers {
         tables_(make_tables()),
         slots_(make_slots()),
         row_sequence_(make_rows()),
-        scratch_(attention_scratch_bytes({}, view(0), kHeads, rows_, o.sequences, o.length, o.rows == 1)) {}
+        scratch_(attention_scratch_bytes(capabilities, view(0), kHeads, rows_, o.sequences, o.length, o.rows == 1)) {}
 
   int64_t layers() const { return layers_; }
   double bytes() const {
@@ -220,12 +220,12 @@ void bench_decode(const Queue& queue) {
     for (const int64_t length : {64, 128, 512, 1024, 4096, 16384}) {
       for (const int64_t sequences : {1, 8, 32, 100}) {
         if (sequences * length > 32 * 16384 || (length < 512 && sequences != 1)) continue;
-        Layers plain({format, sequences, length, 1});
+        Layers plain(*queue.capabilities, {format, sequences, length, 1});
         const double us = microseconds(queue, plain);
         std::printf("decode %-4s %3d sequences x %5d: %8.2f us a layer, %5.2f TB/s", name_of(format),
                     static_cast<int>(sequences), static_cast<int>(length), us, plain.bytes() / us / 1e6);
         if (sequences == 1) {
-          Layers both({format, sequences, length, 1, true});
+          Layers both(*queue.capabilities, {format, sequences, length, 1, true});
           std::printf(", %6.2f us with rope_append", microseconds(queue, both));
         }
         std::printf("\n");
@@ -236,13 +236,15 @@ void bench_decode(const Queue& queue) {
 
 void bench_prefill(const Queue& queue) {
   for (const KvFormat format : {KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
-    for (const int64_t rows : {8, 512, 2048, 8192}) {
-      Layers layers({format, 1, std::max<int64_t>(rows, 512), rows});
+    for (const auto& [rows, length] : std::vector<std::pair<int64_t, int64_t>>{
+             {8, 512}, {8, 8192}, {64, 8192}, {512, 512}, {512, 8192}, {2048, 2048}, {8192, 8192}}) {
+      Layers layers(*queue.capabilities, {format, 1, length, rows});
       const double us = microseconds(queue, layers);
-      const double length = static_cast<double>(std::max<int64_t>(rows, 512));
-      const double pairs = static_cast<double>(rows) * (length - static_cast<double>(rows - 1) / 2);
-      std::printf("prefill %-4s %5d rows: %9.2f us a layer, %5.1f TFLOP/s\n", name_of(format), static_cast<int>(rows),
-                  us, 4.0 * static_cast<double>(kHeads * kHeadSize) * pairs / us / 1e6);
+      const double pairs =
+          static_cast<double>(rows) * (static_cast<double>(length) - static_cast<double>(rows - 1) / 2);
+      std::printf("prefill %-4s %5d rows, the last of %5d: %9.2f us a layer, %5.1f TFLOP/s\n", name_of(format),
+                  static_cast<int>(rows), static_cast<int>(length), us,
+                  4.0 * static_cast<double>(kHeads * kHeadSize) * pairs / us / 1e6);
     }
   }
 }
@@ -257,6 +259,7 @@ int bench(const std::string& which) {
   Capabilities capabilities;
   capabilities.major = properties.major;
   capabilities.multiprocessors = properties.multiProcessorCount;
+  capabilities.shared_bytes_per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
   capabilities.shared_bytes_per_multiprocessor = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
   Queue queue;
   require(cudaStreamCreateWithFlags(&queue.stream, cudaStreamNonBlocking));

@@ -16,17 +16,6 @@ using graph::KvFormat;
 
 constexpr double kLog2E = 1.4426950408889634;
 
-struct FastKernels {
-  KvFormat format;
-  attention::SplitLauncher split;
-  attention::TileLauncher tiles;
-};
-constexpr std::array kFastKernels{
-    FastKernels{KvFormat::f16, &attention::launch_split_f16, &attention::launch_tile_f16},
-    FastKernels{KvFormat::bf16, &attention::launch_split_bf16, &attention::launch_tile_bf16},
-    FastKernels{KvFormat::q8_0, &attention::launch_split_q8, &attention::launch_tile_q8},
-};
-
 AttentionShape shape_of(const AttentionArgs& args) {
   return {args.heads,  args.step.row_capacity, args.step.sequence_capacity, args.step.sequence_tokens,
           args.window, args.step.decode};
@@ -58,7 +47,7 @@ attention::AttentionParams params_of(const AttentionArgs& args, const AttentionP
   p.split_limit = static_cast<int>(plan.split_limit);
   p.split_columns = static_cast<int>(plan.split_columns);
   p.split_stride = static_cast<int>(plan.splits);
-  p.head_chunks = static_cast<int>(plan.head_chunks);
+  p.chunks = static_cast<int>(plan.chunks);
   p.counters = reinterpret_cast<unsigned*>(args.scratch);
   p.partials = reinterpret_cast<float*>(args.scratch + attention_counter_bytes());
   return p;
@@ -70,11 +59,24 @@ void check_args(const AttentionArgs& args, const AttentionPlan& plan) {
   check(args.out.format != ActivationFormat::q8 || args.kv.value_size % kQ8Block == 0,
         "attention writes q8 rows of whole blocks a head only");
   check(args.step.sequence_capacity <= attention::kMaxSequences &&
-            args.step.sequence_capacity * plan.head_chunks <= attention::kSplitCounters,
+            args.step.sequence_capacity * args.kv.kv_heads * plan.chunks <= attention::kSplitCounters,
         "attention was launched for more sequences than it has counters for");
 }
 
 }  // namespace
+
+const attention::FastKernels* attention::find_fast_kernels(KvFormat format) {
+  static constexpr std::array kTable{
+      FastKernels{KvFormat::f16, &split_shared_bytes_f16, &tile_shared_bytes_f16, &launch_split_f16, &launch_tile_f16},
+      FastKernels{KvFormat::bf16, &split_shared_bytes_bf16, &tile_shared_bytes_bf16, &launch_split_bf16,
+                  &launch_tile_bf16},
+      FastKernels{KvFormat::q8_0, &split_shared_bytes_q8, &tile_shared_bytes_q8, &launch_split_q8, &launch_tile_q8},
+  };
+  for (const FastKernels& kernels : kTable) {
+    if (kernels.format == format) return &kernels;
+  }
+  return nullptr;
+}
 
 const char* attention_unsupported(const KvLayerView& kv, int64_t heads) {
   if (kv.kv_heads <= 0 || heads <= 0 || heads % kv.kv_heads != 0) {
@@ -90,35 +92,32 @@ const char* attention_unsupported(const KvLayerView& kv, int64_t heads) {
   return nullptr;
 }
 
-int64_t attention_scratch_bytes(const Capabilities& /*capabilities*/, const KvLayerView& kv, int64_t heads,
-                                int64_t rows, int64_t sequences, int64_t sequence_tokens, bool decode) {
-  return attention_counter_bytes() + attention_partial_bytes(kv, {.heads = heads,
-                                                                  .rows = rows,
-                                                                  .sequences = sequences,
-                                                                  .sequence_tokens = sequence_tokens,
-                                                                  .decode = decode});
+int64_t attention_scratch_bytes(const Capabilities& capabilities, const KvLayerView& kv, int64_t heads, int64_t rows,
+                                int64_t sequences, int64_t sequence_tokens, bool decode) {
+  return attention_counter_bytes() + attention_partial_bytes(capabilities, kv,
+                                                             {.heads = heads,
+                                                              .rows = rows,
+                                                              .sequences = sequences,
+                                                              .sequence_tokens = sequence_tokens,
+                                                              .decode = decode});
 }
 
 void launch_attention(const Queue& queue, const AttentionArgs& args) {
-  const AttentionPlan plan = plan_attention(args.kv, shape_of(args));
+  const AttentionPlan plan = plan_attention(*queue.capabilities, args.kv, shape_of(args));
   check_args(args, plan);
   const attention::AttentionParams params = params_of(args, plan);
   if (plan.simple) {
     attention::launch_simple(queue, params, args.q.rows);
     return;
   }
-  for (const FastKernels& kernels : kFastKernels) {
-    if (kernels.format != args.kv.key_format) continue;
-    bool launched = true;
-    if (plan.tiles) {
-      launched = kernels.tiles(queue, params,
-                               {static_cast<unsigned>(args.kv.kv_heads), static_cast<unsigned>(plan.tile_count)});
-    }
-    if (plan.split) {
-      launched = launched && kernels.split(queue, params,
-                                           {args.step.sequence_capacity * plan.head_chunks * plan.splits, plan.wide});
-    }
-    check(launched, "attention was planned for a head size that no kernel has");
+  const attention::FastKernels* kernels = attention::find_fast_kernels(args.kv.key_format);
+  if (plan.tiles) {
+    kernels->launch_tiles(queue, params,
+                          {static_cast<unsigned>(args.kv.kv_heads), static_cast<unsigned>(plan.tile_count)});
+  }
+  if (plan.split) {
+    kernels->launch_split(queue, params,
+                          {args.kv.kv_heads, args.step.sequence_capacity * plan.chunks * plan.splits, plan.wide});
   }
 }
 

@@ -164,6 +164,7 @@ class TestQueue {
     EXPECT_EQ(cudaGetDeviceProperties(&properties, device), cudaSuccess);
     capabilities_.major = properties.major;
     capabilities_.multiprocessors = properties.multiProcessorCount;
+    capabilities_.shared_bytes_per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
     capabilities_.shared_bytes_per_multiprocessor = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
     queue_.capabilities = &capabilities_;
     queue_.chained = properties.major >= 9;

@@ -56,7 +56,7 @@ class Step {
   int64_t rows() const { return rows_; }
   int64_t row_capacity() const { return row_capacity_; }
   AttentionPlan plan() const {
-    return plan_attention(host_.view(nullptr),
+    return plan_attention(*queue_.get().capabilities, host_.view(nullptr),
                           {heads_, row_capacity_, sequence_capacity_, longest_, case_.window, case_.decode});
   }
 
@@ -86,8 +86,8 @@ class Step {
                  .row_capacity = row_capacity_,
                  .decode = case_.decode,
                  .sequence_tokens = longest_};
-    const int64_t scratch_bytes =
-        attention_scratch_bytes({}, args.kv, heads_, row_capacity_, sequence_capacity_, longest_, case_.decode);
+    const int64_t scratch_bytes = attention_scratch_bytes(*queue_.get().capabilities, args.kv, heads_, row_capacity_,
+                                                          sequence_capacity_, longest_, case_.decode);
     DeviceArray<std::byte> scratch(static_cast<size_t>(scratch_bytes));
     EXPECT_EQ(cudaMemset(scratch.data(), 0, static_cast<size_t>(attention_counter_bytes())), cudaSuccess);
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
@@ -366,13 +366,7 @@ TEST(CudaAttention, SimpleKernelTakesTheRest) {
                 .softcap = window > 0 ? 5.0F : 0.0F,
                 .spare_sequences = 1,
                 .spare_rows = 4};
-      EXPECT_TRUE(plan_attention({.key_format = cache.key_format,
-                                  .value_format = cache.value_format,
-                                  .kv_heads = cache.kv_heads,
-                                  .key_size = cache.key_size,
-                                  .value_size = cache.value_size},
-                                 {.heads = 3 * cache.kv_heads, .rows = 4, .sequences = 1, .sequence_tokens = 9})
-                      .simple);
+      EXPECT_TRUE(Step(test, 1).plan().simple);
       expect_close(test, kSimpleError, name_of(cache, 3) + " window " + std::to_string(window));
     }
   }

@@ -4,32 +4,23 @@
 #include <algorithm>
 
 #include "cuda/kernels/attention/limits.hpp"
+#include "cuda/kernels/attention/params.hpp"
 
 namespace minfer::cuda {
 namespace {
-
-using graph::KvFormat;
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Whether the tensor-core kernels are built for these heads.
-bool has_fast_kernels(const KvLayerView& kv, int64_t group) {
-  if (kv.key_size != kv.value_size || kv.key_format != kv.value_format || kv.key_format == KvFormat::f32) return false;
-  if (group > attention::kMaxGroup) return false;
-  switch (kv.key_size) {
-    case 80:
-      return kv.key_format != KvFormat::q8_0;
-    case 64:
-    case 96:
-    case 128:
-    case 192:
-    case 256:
-      return true;
-    default:
-      return false;
-  }
+// Whether there are tensor-core kernels for these heads, and the card has the shared memory for them.
+bool has_fast_kernels(const Capabilities& capabilities, const KvLayerView& kv, int64_t group) {
+  if (kv.key_size != kv.value_size || kv.key_format != kv.value_format || group > attention::kMaxGroup) return false;
+  const attention::FastKernels* kernels = attention::find_fast_kernels(kv.key_format);
+  if (kernels == nullptr) return false;
+  const int64_t split = kernels->split_shared_bytes(kv.key_size);
+  const int64_t tiles = kernels->tile_shared_bytes(kv.key_size, capabilities.major);
+  return split > 0 && std::max(split, tiles) <= capabilities.shared_bytes_per_block;
 }
 
 int64_t wide_columns(const KvLayerView& kv) {
@@ -52,7 +43,7 @@ void plan_split(const KvLayerView& kv, const AttentionShape& shape, int64_t grou
   plan.wide = rows * group > attention::kNarrowColumns;
   const int64_t columns = plan.wide ? wide_columns(kv) : attention::kNarrowColumns;
   plan.split_columns = std::min(columns, rows * group);
-  plan.head_chunks = kv.kv_heads * ceil_div(rows * group, columns);
+  plan.chunks = ceil_div(rows * group, columns);
   // Not of the chunks: a sequence is split alike whatever the capacities.
   plan.split_limit = std::clamp<int64_t>(attention::kSplitBlocks / kv.kv_heads, 8, attention::kMaxSplits);
   // The most that any length has: shorter ones can have more splits than the longest (split_pages).
@@ -63,10 +54,10 @@ void plan_split(const KvLayerView& kv, const AttentionShape& shape, int64_t grou
 
 }  // namespace
 
-AttentionPlan plan_attention(const KvLayerView& kv, const AttentionShape& shape) {
+AttentionPlan plan_attention(const Capabilities& capabilities, const KvLayerView& kv, const AttentionShape& shape) {
   AttentionPlan plan;
   const int64_t group = shape.heads / kv.kv_heads;
-  if (!has_fast_kernels(kv, group)) {
+  if (!has_fast_kernels(capabilities, kv, group)) {
     plan.simple = true;
     return plan;
   }
@@ -88,10 +79,10 @@ int64_t attention_counter_bytes() {
   return attention::kSplitCounters * static_cast<int64_t>(sizeof(uint32_t));
 }
 
-int64_t attention_partial_bytes(const KvLayerView& kv, const AttentionShape& shape) {
-  const AttentionPlan plan = plan_attention(kv, shape);
+int64_t attention_partial_bytes(const Capabilities& capabilities, const KvLayerView& kv, const AttentionShape& shape) {
+  const AttentionPlan plan = plan_attention(capabilities, kv, shape);
   if (!plan.split) return 0;
-  return shape.sequences * plan.head_chunks * plan.splits *
+  return shape.sequences * kv.kv_heads * plan.chunks * plan.splits *
          attention::partial_floats(static_cast<int>(plan.split_columns), static_cast<int>(kv.value_size)) *
          static_cast<int64_t>(sizeof(float));
 }

@@ -3,12 +3,14 @@
 //
 //   split   sequences of few rows: the cache's length is spread over blocks (kernels/attention/split.cuh)
 //   tiles   all other sequences: tiles of query rows (kernels/attention/tile.cuh)
-//   simple  every row, where the two have no kernel for the sizes or formats (kernels/attention/simple.cu)
+//   simple  every row, where the two have no kernel for the sizes or formats, or the card has too little shared memory
+//           for them (kernels/attention/simple.cu)
 #pragma once
 
 #include <cstdint>
 
 #include "cuda/launch/kv_layout.hpp"
+#include "cuda/runtime/capabilities.hpp"
 
 namespace minfer::cuda {
 
@@ -28,16 +30,16 @@ struct AttentionPlan {
   int64_t split_rows = 0;     // sequences of at most so many rows are the split kernel's
   int64_t split_columns = 0;  // (row, query head) pairs of its blocks
   bool wide = false;          // its variant for more than 8 columns
-  int64_t head_chunks = 0;    // blocks for the query heads of all KV heads
+  int64_t chunks = 0;         // of a KV head's columns, at most
   int64_t split_limit = 0;    // most splits of a sequence
   int64_t splits = 0;         // of the longest that can be
   int64_t tile_count = 0;     // tiles for each KV head
 };
-AttentionPlan plan_attention(const KvLayerView& kv, const AttentionShape& shape);
+AttentionPlan plan_attention(const Capabilities& capabilities, const KvLayerView& kv, const AttentionShape& shape);
 
 // Bytes at the start of attention's scratch that must be zero before its first use, and stay attention's own.
 int64_t attention_counter_bytes();
 // Bytes of partial results behind them.
-int64_t attention_partial_bytes(const KvLayerView& kv, const AttentionShape& shape);
+int64_t attention_partial_bytes(const Capabilities& capabilities, const KvLayerView& kv, const AttentionShape& shape);
 
 }  // namespace minfer::cuda

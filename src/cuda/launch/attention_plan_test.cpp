@@ -21,6 +21,16 @@ KvLayerView halves(int64_t kv_heads, int64_t size) {
   return view(KvFormat::f16, KvFormat::f16, kv_heads, size, size);
 }
 
+Capabilities card(int major, int64_t shared_kibibytes) {
+  Capabilities capabilities;
+  capabilities.major = major;
+  capabilities.shared_bytes_per_block = shared_kibibytes * 1024;
+  return capabilities;
+}
+AttentionPlan plan_attention(const KvLayerView& kv, const AttentionShape& shape) {
+  return minfer::cuda::plan_attention(card(9, 227), kv, shape);
+}
+
 TEST(AttentionPlan, UnsupportedHeadsHaveAReason) {
   EXPECT_EQ(attention_unsupported(halves(8, 128), 32), nullptr);
   EXPECT_EQ(attention_unsupported(view(KvFormat::f32, KvFormat::bf16, 1, 7, 500), 3), nullptr);
@@ -42,7 +52,7 @@ TEST(AttentionPlan, DecodeSplitsForTheCardAndNotForTheBatch) {
   EXPECT_FALSE(one.wide);
   EXPECT_EQ(one.split_rows, 1);
   EXPECT_EQ(one.split_columns, 4);
-  EXPECT_EQ(one.head_chunks, 8);
+  EXPECT_EQ(one.chunks, 1);
   EXPECT_EQ(one.split_limit, 32);
   EXPECT_EQ(one.splits, 32);
   const AttentionPlan many = plan_attention(
@@ -77,10 +87,10 @@ TEST(AttentionPlan, LargeGroupsTakeSeveralBlocks) {
   };
   EXPECT_FALSE(plan(128, 8).wide);
   EXPECT_TRUE(plan(128, 9).wide);
-  EXPECT_EQ(plan(128, 9).head_chunks, 2);
-  EXPECT_EQ(plan(128, 32).head_chunks, 2);
-  EXPECT_EQ(plan(128, 33).head_chunks, 4);
-  EXPECT_EQ(plan(256, 17).head_chunks, 4);
+  EXPECT_EQ(plan(128, 9).chunks, 1);
+  EXPECT_EQ(plan(128, 32).chunks, 1);
+  EXPECT_EQ(plan(128, 33).chunks, 2);
+  EXPECT_EQ(plan(256, 17).chunks, 2);
   EXPECT_TRUE(plan(128, 65).simple);
 }
 
@@ -94,8 +104,8 @@ TEST(AttentionPlan, MixedStepsShareSequencesOut) {
   EXPECT_TRUE(plan(128, 8, 1).wide);
   EXPECT_FALSE(plan(128, 8, 1).tiles);
   EXPECT_EQ(plan(128, 8, 1).split_columns, 32);
-  EXPECT_EQ(plan(128, 8, 1).head_chunks, 8);
-  EXPECT_EQ(plan(128, 40, 1).head_chunks, 40);  // 160 columns of each KV head in five chunks
+  EXPECT_EQ(plan(128, 8, 1).chunks, 1);
+  EXPECT_EQ(plan(128, 40, 1).chunks, 5);  // 160 columns of each KV head in five chunks
   EXPECT_FALSE(plan(128, 64, 1).tiles);
   // A prompt.
   EXPECT_FALSE(plan(128, 512, 1).split);
@@ -119,8 +129,20 @@ TEST(AttentionPlan, OtherHeadsTakeTheSimpleKernel) {
     const AttentionPlan plan = plan_attention(kv, shape);
     EXPECT_TRUE(plan.simple);
     EXPECT_FALSE(plan.split || plan.tiles);
-    EXPECT_EQ(attention_partial_bytes(kv, shape), 0);
+    EXPECT_EQ(attention_partial_bytes(card(9, 227), kv, shape), 0);
   }
+}
+
+TEST(AttentionPlan, KernelsFitTheCardsSharedMemory) {
+  const AttentionShape shape{.heads = 4, .rows = 8, .sequences = 2, .sequence_tokens = 256};
+  for (const KvFormat format : {KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
+    for (const int64_t size : {64, 96, 128, 192, 256}) {
+      const KvLayerView kv = view(format, format, 2, size, size);
+      EXPECT_FALSE(minfer::cuda::plan_attention(card(9, 227), kv, shape).simple) << size;
+      EXPECT_TRUE(minfer::cuda::plan_attention(card(9, 16), kv, shape).simple) << size;
+    }
+  }
+  EXPECT_FALSE(minfer::cuda::plan_attention(card(8, 163), halves(2, 128), shape).simple);
 }
 
 TEST(AttentionPlan, NoLengthHasMoreSplitsThanPlanned) {
@@ -141,7 +163,7 @@ TEST(AttentionPlan, ScratchHoldsEverySplit) {
   EXPECT_EQ(attention::partial_floats(1, 64), 68);  // 64 + 2, aligned
 
   // 8 KV heads, 16 splits, 4 columns of 128 elements, a maximum and a sum.
-  EXPECT_EQ(attention_scratch_bytes({}, halves(8, 128), 32, 1, 1, 8192, true),
+  EXPECT_EQ(attention_scratch_bytes(card(9, 227), halves(8, 128), 32, 1, 1, 8192, true),
             attention_counter_bytes() + 8 * 32 * 4 * (128 + 2) * 4);
   EXPECT_EQ(attention_counter_bytes(), attention::kSplitCounters * 4);
 }

@@ -31,29 +31,45 @@ struct AttentionParams {
   int split_limit = 0;    // most splits of a sequence
   int split_columns = 0;  // columns of a partial result
   int split_stride = 0;   // partial results of a sequence and head
-  int head_chunks = 0;    // pieces of the columns of all KV heads, at most
+  int chunks = 0;         // pieces of a KV head's columns, at most
   unsigned* counters = nullptr;
-  float* partials = nullptr;  // [sequence][chunk][split], see partial_floats
+  float* partials = nullptr;  // [sequence][KV head][chunk][split], see partial_floats
 };
 
-// Launchers of the fast kernels, one unit a pair of formats. False: no kernel for the head size.
 struct SplitGrid {
-  int64_t units = 0;  // the most there can be: sequences * head chunks * splits
+  int64_t kv_heads = 0;
+  int64_t units = 0;  // the most there can be for a KV head: sequences * chunks * splits
   bool wide = false;
 };
 struct TileGrid {
   unsigned kv_heads = 0;
   unsigned tiles = 0;
 };
-using SplitLauncher = bool (*)(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
-using TileLauncher = bool (*)(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
 
-bool launch_split_f16(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
-bool launch_split_bf16(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
-bool launch_split_q8(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
-bool launch_tile_f16(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
-bool launch_tile_bf16(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
-bool launch_tile_q8(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
+// The kernels on tensor cores for one format of keys and values: a unit each. Shared memory is what a block of the
+// larger needs on a card of that compute capability; 0: there are no kernels for the head size.
+struct FastKernels {
+  graph::KvFormat format;
+  int64_t (*split_shared_bytes)(int64_t head_size);
+  int64_t (*tile_shared_bytes)(int64_t head_size, int major);
+  void (*launch_split)(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
+  void (*launch_tiles)(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
+};
+// nullptr: none for the format.
+const FastKernels* find_fast_kernels(graph::KvFormat format);
+
+int64_t split_shared_bytes_f16(int64_t head_size);
+int64_t split_shared_bytes_bf16(int64_t head_size);
+int64_t split_shared_bytes_q8(int64_t head_size);
+int64_t tile_shared_bytes_f16(int64_t head_size, int major);
+int64_t tile_shared_bytes_bf16(int64_t head_size, int major);
+int64_t tile_shared_bytes_q8(int64_t head_size, int major);
+void launch_split_f16(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
+void launch_split_bf16(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
+void launch_split_q8(const Queue& queue, const AttentionParams& params, const SplitGrid& grid);
+void launch_tile_f16(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
+void launch_tile_bf16(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
+void launch_tile_q8(const Queue& queue, const AttentionParams& params, const TileGrid& grid);
 // Any sizes and formats; `rows` query rows.
 void launch_simple(const Queue& queue, const AttentionParams& params, int64_t rows);
 

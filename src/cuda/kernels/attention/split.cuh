@@ -1,9 +1,10 @@
 // Attention of few query rows over a long cache: decode, and sequences with a few rows in a mixed step.
 //
-// A unit of work is one sequence, one KV head with its columns (rows
-// and query heads; a chunk of them where they are many) and one split of the visible
-// pages. The units of a step lie behind one another, by sequence, head, split; each block takes an equal share of their
-// pages, rounded to units, and streams through it without a pause at their borders. A block's 4 warps are independent
+// A unit of work is one sequence, one KV head with its columns (rows and query heads; a chunk of them where they are
+// many) and one split of the visible
+// pages. The units of one KV head lie behind one another, by sequence, chunk, split; each block takes an equal share of
+// their pages, rounded to units, and streams through it without a pause at their borders. As many blocks as there are
+// KV heads have the same share side by side: the pieces of a page are read together. A block's 4 warps are independent
 // of one another inside a unit: each copies 16 of a page's 64 tokens into its own ring of shared memory and computes
 //   S^T = K Q^T   (16 tokens x columns),  online softmax,  O^T += V^T P^T   (head size x columns)
 // with 16-bit tensor cores and float accumulators. The warps' results are merged in shared memory, the splits' in
@@ -17,6 +18,7 @@
 // parts.
 #pragma once
 
+#include "cuda/kernels/attention/sizes.hpp"
 #include "cuda/kernels/attention/split_parts.cuh"
 #include "cuda/kernels/common/chain.cuh"
 
@@ -28,7 +30,7 @@ inline constexpr int kSplitUnits = 8;
 // A sequence as it is split.
 struct SplitSequence {
   int pages, each, splits;  // visible pages, of a split (the last may have fewer); 0: not this kernel's
-  int chunks;               // of the columns, for all KV heads
+  int chunks;               // of the columns of a KV head
   int first_page;           // visible, in the sequence's table
   int begin;
   SequenceInfo info;
@@ -40,7 +42,7 @@ __device__ __forceinline__ SplitSequence split_sequence(const AttentionParams& p
   s.info = p.sequences[sequence];
   if (s.info.rows == 0 || s.info.rows > p.split_rows) return s;
   const int rows_heads = s.info.rows * p.group;
-  s.chunks = (rows_heads <= columns ? 1 : (rows_heads + columns - 1) / columns) * static_cast<int>(p.kv.kv_heads);
+  s.chunks = rows_heads <= columns ? 1 : (rows_heads + columns - 1) / columns;
   s.begin = p.window > 0 ? max(0, s.info.first_position + 1 - p.window) : 0;
   s.first_page = s.begin / kPage;
   s.pages = (s.info.first_position + s.info.rows + kPage - 1) / kPage - s.first_page;
@@ -86,9 +88,7 @@ struct SplitCursor {
     const int first = split * sequence.each;
     u.sequence = index;
     u.chunk = chunk;
-    const int in_head = sequence.chunks == p.kv.kv_heads ? 1 : sequence.chunks / static_cast<int>(p.kv.kv_heads);
-    u.kv_head = in_head == 1 ? chunk : chunk / in_head;
-    u.first_column = (chunk - u.kv_head * in_head) * columns;
+    u.first_column = chunk * columns;
     u.columns = min(columns, sequence.info.rows * p.group - u.first_column);
     u.split = split;
     u.splits = sequence.splits;
@@ -118,8 +118,8 @@ __device__ __forceinline__ SplitCursor first_unit(const AttentionParams& p, int 
     pages = pages_of(base + lane);
     total += __reduce_add_sync(kAllLanes, pages);
   }
-  const int share = (total + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
-  const int first = static_cast<int>(blockIdx.x) * share;
+  const int share = (total + static_cast<int>(gridDim.y) - 1) / static_cast<int>(gridDim.y);
+  const int first = static_cast<int>(blockIdx.y) * share;
   SplitCursor c{};
   c.limit = min(first + share, total);
   if (first >= c.limit) {
@@ -155,7 +155,7 @@ __device__ __forceinline__ SplitCursor first_unit(const AttentionParams& p, int 
 __device__ __forceinline__ void write_column(const AttentionParams& p, const SplitUnit& w, int column, int element,
                                              float4 x) {
   const int row = (w.first_column + column) / p.group;
-  const int head = w.kv_head * p.group + w.first_column + column - row * p.group;
+  const int head = static_cast<int>(blockIdx.x) * p.group + w.first_column + column - row * p.group;
   write_output(p, column < w.columns, w.first_row + row, head * p.value_size + element, x);
 }
 
@@ -287,13 +287,18 @@ __device__ __forceinline__ void merge_splits(const AttentionParams& p, const Spl
   }
 }
 
+// Where the splits of a unit's sequence, head and chunk meet.
+__device__ __forceinline__ int64_t split_cell(const AttentionParams& p, const SplitUnit& u) {
+  return (static_cast<int64_t>(u.sequence) * gridDim.x + blockIdx.x) * p.chunks + u.chunk;
+}
+
 // Tells that `done` splits of the unit's sequence and head are in scratch, where a barrier has passed since; true in
 // the block that completes them, which then sees all. Resets the counter for the next launch.
 __device__ __forceinline__ bool completes(const AttentionParams& p, const SplitUnit& u, int done) {
   __shared__ bool is_last;
   if (done == u.splits) return true;
   if (threadIdx.x == 0) {
-    unsigned* counter = p.counters + u.sequence * p.head_chunks + u.chunk;
+    unsigned* counter = p.counters + split_cell(p, u);
     unsigned before;
     // Releases what the block wrote, which the barrier before has ordered, and acquires what the others did.
     asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
@@ -336,9 +341,9 @@ struct SplitCopier {
     const int64_t scales = kv_scales_offset(p.kv.kv_heads, kHead);
     const int64_t offset = id * p.kv.page_stride;
     const uint32_t to = ring + copied % Shape::kStages * Shape::kStageBytes;
-    copy_part<Key>(p.kv.k + offset, scales, u.kv_head, warp, low, high, to);
+    copy_part<Key>(p.kv.k + offset, scales, static_cast<int>(blockIdx.x), warp, low, high, to);
     commit_copies();
-    copy_part<Value>(p.kv.v + offset, scales, u.kv_head, warp, low, high, to + Key::kBytes);
+    copy_part<Value>(p.kv.v + offset, scales, static_cast<int>(blockIdx.x), warp, low, high, to + Key::kBytes);
     commit_copies();
     ++copied;
     if (++page == u.pages) {
@@ -434,8 +439,7 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
                                        shared, ring + consumed % Shape::kStages * Shape::kStageBytes, state, o);
       ++consumed;
     }
-    const int64_t cell = static_cast<int64_t>(unit.sequence) * p.head_chunks + unit.chunk;
-    float* partials = p.partials + cell * p.split_stride * stride;
+    float* partials = p.partials + split_cell(p, unit) * p.split_stride * stride;
     merge_warps<Shape, kHead, kColumnTiles>(p, unit, state, o,
                                             rings + (consumed - 1) % Shape::kStages * Shape::kStageBytes, pairs,
                                             partials + unit.split * stride);
@@ -454,54 +458,43 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
 template <class Shape>
 dim3 split_blocks(const Queue& queue, const SplitGrid& grid) {
   const int64_t resident = queue.capabilities->shared_bytes_per_multiprocessor / (Shape::kSharedBytes + 1024);
-  const int64_t blocks = std::clamp<int64_t>(resident, 1, 3) * queue.capabilities->multiprocessors;
-  return dim3(static_cast<unsigned>(std::min(blocks, grid.units)));
+  const int64_t blocks = std::clamp<int64_t>(resident, 1, 3) * queue.capabilities->multiprocessors / grid.kv_heads;
+  return dim3(static_cast<unsigned>(grid.kv_heads), static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, grid.units)));
 }
 
-template <KvFormat kKey, KvFormat kValue, int kHead>
-void launch_split_head(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
-  constexpr int kWide = (kHead <= kWideHeadSize ? kWideColumns : kLargeHeadWideColumns) / 8;
-  constexpr int kNarrow = kNarrowColumns / 8;
-  if (grid.wide) {
-    using Shape = SplitShape<kKey, kValue, kHead, kWide>;
-    launch_kernel(queue, "attention/split",
-                  {split_blocks<Shape>(queue, grid), dim3(Shape::kThreads), Shape::kSharedBytes},
-                  split_kernel<kKey, kValue, kHead, kWide>, params);
-  } else {
-    using Shape = SplitShape<kKey, kValue, kHead, kNarrow>;
-    launch_kernel(queue, "attention/split",
-                  {split_blocks<Shape>(queue, grid), dim3(Shape::kThreads), Shape::kSharedBytes},
-                  split_kernel<kKey, kValue, kHead, kNarrow>, params);
-  }
+template <KvFormat kFormat, int kHead, bool kIsWide>
+constexpr int kSplitTiles = (!kIsWide                 ? kNarrowColumns
+                             : kHead <= kWideHeadSize ? kWideColumns
+                                                      : kLargeHeadWideColumns) /
+                            8;
+
+template <KvFormat kFormat, int kHead, bool kIsWide>
+void launch_split_size(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
+  constexpr int kTiles = kSplitTiles<kFormat, kHead, kIsWide>;
+  using Shape = SplitShape<kFormat, kFormat, kHead, kTiles>;
+  launch_kernel(queue, "attention/split",
+                {split_blocks<Shape>(queue, grid), dim3(Shape::kThreads), Shape::kSharedBytes},
+                split_kernel<kFormat, kFormat, kHead, kTiles>, params);
 }
 
-template <KvFormat kKey, KvFormat kValue>
-bool launch_split(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
-  switch (params.key_size) {
-    case 64:
-      launch_split_head<kKey, kValue, 64>(queue, params, grid);
-      return true;
-    case 80:
-      if constexpr (kKey != KvFormat::q8_0 && kValue != KvFormat::q8_0) {
-        launch_split_head<kKey, kValue, 80>(queue, params, grid);
-        return true;
-      }
-      return false;
-    case 96:
-      launch_split_head<kKey, kValue, 96>(queue, params, grid);
-      return true;
-    case 128:
-      launch_split_head<kKey, kValue, 128>(queue, params, grid);
-      return true;
-    case 192:
-      launch_split_head<kKey, kValue, 192>(queue, params, grid);
-      return true;
-    case 256:
-      launch_split_head<kKey, kValue, 256>(queue, params, grid);
-      return true;
-    default:
-      return false;
-  }
+template <KvFormat kFormat>
+void launch_split(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
+  with_head_size<kFormat>(params.key_size, [&](auto size) {
+    if (grid.wide) {
+      launch_split_size<kFormat, size(), true>(queue, params, grid);
+    } else {
+      launch_split_size<kFormat, size(), false>(queue, params, grid);
+    }
+  });
+}
+
+template <KvFormat kFormat>
+int64_t split_shared_bytes(int64_t head_size) {
+  int64_t bytes = 0;
+  with_head_size<kFormat>(head_size, [&](auto size) {
+    bytes = SplitShape<kFormat, kFormat, size(), kSplitTiles<kFormat, size(), true>>::kSharedBytes;
+  });
+  return bytes;
 }
 
 }  // namespace minfer::cuda::attention

@@ -3,8 +3,11 @@
 
 namespace minfer::cuda::attention {
 
-bool launch_split_f16(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
-  return launch_split<KvFormat::f16, KvFormat::f16>(queue, params, grid);
+void launch_split_f16(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
+  launch_split<KvFormat::f16>(queue, params, grid);
+}
+int64_t split_shared_bytes_f16(int64_t head_size) {
+  return split_shared_bytes<KvFormat::f16>(head_size);
 }
 
 }  // namespace minfer::cuda::attention

@@ -49,12 +49,12 @@ struct SplitShape {
   static_assert(8 * kMergeStride * 4 <= kStageBytes);
 };
 
-// One unit of work, as all threads of a block read it from shared memory. Its columns are pairs of a row and a query
-// head of the KV head: column i is row i / group, head i % group.
+// One unit of work of the block's KV head (blockIdx.x), as all threads read it from shared memory. Its columns are
+// pairs of a row and a query head: column i is row i / group, head i % group.
 struct SplitUnit {
   int exists;
-  int sequence, chunk;                 // chunk: of the columns of all KV heads
-  int kv_head, first_column, columns;  // of the KV head's
+  int sequence, chunk;  // chunk: of the columns of all KV heads
+  int first_column, columns;
   int split, splits;
   int table, pages;                           // pages[table ..] are its pages
   int position;                               // of its first token
@@ -73,7 +73,7 @@ __device__ __forceinline__ void load_queries(const AttentionParams& p, const Spl
     float x[4] = {0, 0, 0, 0};
     if (column < w.columns) {
       const int row = (w.first_column + column) / p.group;
-      const int head = w.kv_head * p.group + w.first_column + column - row * p.group;
+      const int head = static_cast<int>(blockIdx.x) * p.group + w.first_column + column - row * p.group;
       const float* q = p.q + (w.first_row + row) * p.q_stride + head * p.key_size + step * 16;
       // 8-bit keys come as 4 neighbours a lane: the same order of products for q.
       const float2 low = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * t : 2 * t));

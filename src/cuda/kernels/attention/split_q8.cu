@@ -3,8 +3,11 @@
 
 namespace minfer::cuda::attention {
 
-bool launch_split_q8(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
-  return launch_split<KvFormat::q8_0, KvFormat::q8_0>(queue, params, grid);
+void launch_split_q8(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
+  launch_split<KvFormat::q8_0>(queue, params, grid);
+}
+int64_t split_shared_bytes_q8(int64_t head_size) {
+  return split_shared_bytes<KvFormat::q8_0>(head_size);
 }
 
 }  // namespace minfer::cuda::attention

@@ -470,11 +470,4 @@ __global__ void __launch_bounds__(128, 2) tile_kernel(const __grid_constant__ At
   write_tile<Shape, kHead>(p, w, kv_head, state, o);
 }
 
-template <KvFormat kFormat, int kHead>
-void launch_tile_head(const Queue& queue, const AttentionParams& params, const TileGrid& grid) {
-  using Shape = TileShape<kFormat, kHead>;
-  launch_kernel(queue, "attention/tile", {dim3(grid.kv_heads, grid.tiles), dim3(Shape::kThreads), Shape::kSharedBytes},
-                tile_kernel<kFormat, kHead>, params);
-}
-
 }  // namespace minfer::cuda::attention

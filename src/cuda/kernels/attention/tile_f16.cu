@@ -4,8 +4,11 @@
 
 namespace minfer::cuda::attention {
 
-bool launch_tile_f16(const Queue& queue, const AttentionParams& params, const TileGrid& grid) {
-  return launch_tile<KvFormat::f16>(queue, params, grid);
+void launch_tile_f16(const Queue& queue, const AttentionParams& params, const TileGrid& grid) {
+  launch_tile<KvFormat::f16>(queue, params, grid);
+}
+int64_t tile_shared_bytes_f16(int64_t head_size, int major) {
+  return tile_shared_bytes<KvFormat::f16>(head_size, major);
 }
 
 }  // namespace minfer::cuda::attention

@@ -4,6 +4,7 @@
 // another's products. Heads of whole panels: 64, 128, 192, 256 elements. Twice as fast as mma.sync at long prompts.
 #pragma once
 
+#include "cuda/kernels/attention/sizes.hpp"
 #include "cuda/kernels/attention/tile.cuh"
 #include "cuda/kernels/attention/wgmma.cuh"
 
@@ -228,47 +229,40 @@ __global__ void __launch_bounds__(GroupTileShape<kFormat, kHead>::kThreads, 1)
 }
 
 // wgmma is Hopper's alone.
-template <KvFormat kFormat, int kHead>
-void launch_tile_size(const Queue& queue, const AttentionParams& params, const TileGrid& grid) {
-  if constexpr (kHead % 64 == 0) {
-    if (queue.capabilities->major == 9) {
-      using Shape = GroupTileShape<kFormat, kHead>;
-      launch_kernel(queue, "attention/tile",
-                    {dim3(grid.kv_heads, grid.tiles), dim3(Shape::kThreads), Shape::kSharedBytes},
-                    group_tile_kernel<kFormat, kHead>, params);
-      return;
-    }
-  }
-  launch_tile_head<kFormat, kHead>(queue, params, grid);
+template <int kHead>
+bool takes_groups(int major) {
+  return kHead % 64 == 0 && major == 9;
 }
 
 template <KvFormat kFormat>
-bool launch_tile(const Queue& queue, const AttentionParams& params, const TileGrid& grid) {
-  switch (params.key_size) {
-    case 64:
-      launch_tile_size<kFormat, 64>(queue, params, grid);
-      return true;
-    case 80:
-      if constexpr (kFormat != KvFormat::q8_0) {
-        launch_tile_size<kFormat, 80>(queue, params, grid);
-        return true;
+void launch_tile(const Queue& queue, const AttentionParams& params, const TileGrid& grid) {
+  with_head_size<kFormat>(params.key_size, [&](auto size) {
+    if constexpr (size() % 64 == 0) {
+      if (takes_groups<size()>(queue.capabilities->major)) {
+        using Shape = GroupTileShape<kFormat, size()>;
+        launch_kernel(queue, "attention/tile",
+                      {dim3(grid.kv_heads, grid.tiles), dim3(Shape::kThreads), Shape::kSharedBytes},
+                      group_tile_kernel<kFormat, size()>, params);
+        return;
       }
-      return false;
-    case 96:
-      launch_tile_size<kFormat, 96>(queue, params, grid);
-      return true;
-    case 128:
-      launch_tile_size<kFormat, 128>(queue, params, grid);
-      return true;
-    case 192:
-      launch_tile_size<kFormat, 192>(queue, params, grid);
-      return true;
-    case 256:
-      launch_tile_size<kFormat, 256>(queue, params, grid);
-      return true;
-    default:
-      return false;
-  }
+    }
+    using Shape = TileShape<kFormat, size()>;
+    launch_kernel(queue, "attention/tile",
+                  {dim3(grid.kv_heads, grid.tiles), dim3(Shape::kThreads), Shape::kSharedBytes},
+                  tile_kernel<kFormat, size()>, params);
+  });
+}
+
+template <KvFormat kFormat>
+int64_t tile_shared_bytes(int64_t head_size, int major) {
+  int64_t bytes = 0;
+  with_head_size<kFormat>(head_size, [&](auto size) {
+    bytes = TileShape<kFormat, size()>::kSharedBytes;
+    if constexpr (size() % 64 == 0) {
+      if (takes_groups<size()>(major)) bytes = GroupTileShape<kFormat, size()>::kSharedBytes;
+    }
+  });
+  return bytes;
 }
 
 }  // namespace minfer::cuda::attention

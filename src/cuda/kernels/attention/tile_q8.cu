@@ -4,8 +4,11 @@
 
 namespace minfer::cuda::attention {
 
-bool launch_tile_q8(const Queue& queue, const AttentionParams& params, const TileGrid& grid) {
-  return launch_tile<KvFormat::q8_0>(queue, params, grid);
+void launch_tile_q8(const Queue& queue, const AttentionParams& params, const TileGrid& grid) {
+  launch_tile<KvFormat::q8_0>(queue, params, grid);
+}
+int64_t tile_shared_bytes_q8(int64_t head_size, int major) {
+  return tile_shared_bytes<KvFormat::q8_0>(head_size, major);
 }
 
 }  // namespace minfer::cuda::attention
