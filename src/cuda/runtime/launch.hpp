@@ -1,7 +1,7 @@
 // The one way to launch a kernel. Every launch is guarded: an error that was there before is reported as such, a failed
 // launch is an error of its site, never passed over. No other file launches (tests/tidy checks it).
 //
-// Kernels form a chain on one stream. With `chained`, a kernel may start while the one before it still runs: it must
+// Kernels form a chain on one stream. A chained one may start while the one before it still runs: it must
 // call wait_for_dependencies() (kernels/common/chain.cuh) before it touches anything but weights.
 #pragma once
 
@@ -24,6 +24,9 @@ struct LaunchShape {
   dim3 grid;
   dim3 block;
   int64_t shared_bytes = 0;  // dynamic
+  // Whether it may start before the kernel before it has ended, where the queue is chained. It then holds its shared
+  // memory while it waits: for kernels that have weights to fetch meanwhile. All others lose by it, measured on steps.
+  bool chained = false;
 };
 
 // Shared memory beyond this has to be asked for.
@@ -56,7 +59,7 @@ void launch_kernel(const Queue& queue, const char* site, const LaunchShape& shap
   config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
   config.stream = queue.stream;
   config.attrs = &chain;
-  config.numAttrs = queue.chained ? 1 : 0;
+  config.numAttrs = queue.chained && shape.chained ? 1 : 0;
   check_status(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), site);
 }
 

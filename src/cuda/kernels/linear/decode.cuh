@@ -226,7 +226,7 @@ __device__ __forceinline__ float load_residual(const DecodeParams& p, int token,
 // this lane's first output, loaded while the sums were made.
 template <int kTokens>
 __device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, int end, const float* partial,
-                                             float residual) {
+                                             const float* squares, float residual) {
   const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
   const int quads = (end - begin + 3) / 4, first = static_cast<int>(threadIdx.x / 32);
   for (int item = first; item < quads * kTokens; item += kDecodeWarps) {
@@ -237,7 +237,7 @@ __device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, i
     const DecodeSegment& segment = p.segment[s];
     const int out_row = (begin + slot - segment.first_panel) * 8 + row;
     if (out_row >= segment.rows) continue;
-    float value = reduce_slot<kTokens>(partial, slot, token, row);
+    float value = reduce_slot<kTokens>(partial, slot, token, row) * norm_factor(p, squares, token);
     if (segment.bias != nullptr) value += segment.bias[out_row];
     if (p.residual != nullptr) value += item == first ? residual : load_residual(p, token, out_row);
     reinterpret_cast<float*>(segment.out + token * segment.out_stride)[out_row] = value;
@@ -246,7 +246,8 @@ __device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, i
 
 // The outputs of units [begin, end) of a glu: a warp one unit of one token.
 template <int kTokens>
-__device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int end, const float* partial) {
+__device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int end, const float* partial,
+                                          const float* squares) {
   const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
   const DecodeSegment &gate = p.segment[0], &up = p.segment[1];
   for (int item = static_cast<int>(threadIdx.x / 32); item < (end - begin) * kTokens; item += kDecodeWarps) {
@@ -255,8 +256,9 @@ __device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int 
     const int out_row = (begin + unit) * 32 + lane;
     float value = 0;
     if (out_row < gate.rows) {
-      float g = reduce_slot<kTokens>(partial, slot, token, row);
-      float u = reduce_slot<kTokens>(partial, p.slots / 2 + slot, token, row);
+      const float factor = norm_factor(p, squares, token);
+      float g = reduce_slot<kTokens>(partial, slot, token, row) * factor;
+      float u = reduce_slot<kTokens>(partial, p.slots / 2 + slot, token, row) * factor;
       if (gate.bias != nullptr) g += gate.bias[out_row];
       if (up.bias != nullptr) u += up.bias[out_row];
       value = activate(p.activation, g) * u;
@@ -277,6 +279,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
     decode_kernel(const __grid_constant__ DecodeParams p) {
   extern __shared__ __align__(128) std::byte shared[];
   __shared__ RingBarriers barriers;
+  __shared__ float squares[kTokens * kDecodeWarps];
   if (threadIdx.x == 0) init_ring(barriers, p.stages, kDecodeWarps);
   __syncthreads();
   // The next kernel's blocks come as soon as the one before this has left them room, and fill their rings while this
@@ -303,11 +306,14 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
     return;
   }
   RingCursor cursor;
+  float4 norm_weights[kNormQuads];
+  load_norm_weights(p, norm_weights);
   wait_for_dependencies();
   const int row_bytes =
       panel_type(type_a).plain() ? p.cols * 4 : static_cast<int>(row_stride(ActivationFormat::q8, p.cols));
   if (p.norm != nullptr) {
-    load_normed_activations<panel_type(type_a).plain()>(p, kTokens, act);
+    load_normed_activations<panel_type(type_a).plain()>(p, kTokens, norm_weights, act, squares);
+    consumer_barrier();
   } else {
     load_activations<kTokens>(p, row_bytes, act);
   }
@@ -324,9 +330,9 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
     });
     consumer_barrier();
     if (p.glu) {
-      store_glu<kTokens>(p, at, last, partial);
+      store_glu<kTokens>(p, at, last, partial, squares);
     } else {
-      store_linear<kTokens>(p, at, last, partial, residual);
+      store_linear<kTokens>(p, at, last, partial, squares, residual);
     }
     if (last < end) consumer_barrier();
   }
@@ -336,7 +342,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
 template <DType type_a, DType type_b>
 void launch_decode_pair(const Queue& queue, const DecodeLaunch& launch) {
   const LaunchShape shape{dim3(static_cast<unsigned>(launch.plan.blocks)), dim3(kDecodeThreads),
-                          launch.plan.shared_bytes};
+                          launch.plan.shared_bytes, true};
   const char* site = launch.params.glu ? "linear/decode_glu" : "linear/decode";
   switch (launch.plan.tokens) {
     case 1:

@@ -1,6 +1,8 @@
-// The activations of a product whose input is normalised as it is read: every block normalises the few rows anew, which
-// costs less than a kernel of its own between two that stream weights. Called by all consumer threads after the wait
-// for the kernel before; ends with a barrier. Sums run in a fixed order. Oracle: rms_norm, then the product.
+// The activations of a product whose input is normalised as it is read: y = (x / rms(x) * w) W^T = (x * w) W^T /
+// rms(x). Every block multiplies the few rows by w anew, which costs less than a kernel between two that stream
+// weights; the factor 1 / rms(x) is applied to the sums, so that nothing waits for it. Blocks of q8 have the quants
+// that they would have with the factor: it only scales them. The norm's weights are loaded before the wait for the
+// kernel before. Called by all consumer threads. Sums run in a fixed order. Oracle: rms_norm, then the product.
 #pragma once
 
 #include "cuda/kernels/common/row_io.cuh"
@@ -11,25 +13,19 @@ namespace minfer::cuda {
 // Quads of a row that a thread holds: rows of up to kNormColumns (launch/linear.hpp).
 inline constexpr int kNormQuads = static_cast<int>(kNormColumns / kQuad) / (kDecodeWarps * 32);
 
-__device__ __forceinline__ void norm_barrier() {
-  asm volatile("bar.sync 1, %0;" ::"n"(kDecodeWarps * 32) : "memory");
+__device__ __forceinline__ void load_norm_weights(const DecodeParams& p, float4 (&weight)[kNormQuads]) {
+  if (p.norm == nullptr) return;
+#pragma unroll
+  for (int v = 0; v < kNormQuads; ++v) {
+    weight[v] = load_quad(p.norm, (static_cast<int>(threadIdx.x) + v * kDecodeWarps * 32) * kQuad, p.cols);
+  }
 }
 
-// The sum over the consumers, in every thread. `sums`: shared, a float a warp.
-__device__ __forceinline__ float consumer_sum(float value, float* sums) {
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0U, value, step);
-  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = value;
-  norm_barrier();
-  float sum = 0;
-#pragma unroll
-  for (int w = 0; w < kDecodeWarps; ++w) sum += sums[w];
-  return sum;
-}
-
+// To shared memory: x * w of each token to `act`, sums of squares by warp to `squares` [token][warp]. No barrier.
 template <bool kPlain>
-__device__ __forceinline__ void load_normed_activations(const DecodeParams& p, int tokens, std::byte* act) {
-  __shared__ float sums[2][kDecodeWarps];  // of this row and of the one before, which some threads may still read
+__device__ __forceinline__ void load_normed_activations(const DecodeParams& p, int tokens,
+                                                        const float4 (&weight)[kNormQuads], std::byte* act,
+                                                        float* squares) {
   constexpr int kThreads = kDecodeWarps * 32;
   const int thread = static_cast<int>(threadIdx.x);
   const int quads = kPlain ? p.act_bytes / 16 : static_cast<int>(padded_quads(p.cols));
@@ -43,28 +39,35 @@ __device__ __forceinline__ void load_normed_activations(const DecodeParams& p, i
     }
     const float* x = reinterpret_cast<const float*>(p.x + n * p.x_stride);
     float4 quad[kNormQuads];
+#pragma unroll
+    for (int v = 0; v < kNormQuads; ++v) quad[v] = load_quad(x, (thread + v * kThreads) * kQuad, p.cols);
     float sum = 0;
 #pragma unroll
     for (int v = 0; v < kNormQuads; ++v) {
-      quad[v] = load_quad(x, (thread + v * kThreads) * kQuad, p.cols);
-      sum += (quad[v].x * quad[v].x + quad[v].y * quad[v].y) + (quad[v].z * quad[v].z + quad[v].w * quad[v].w);
-    }
-    const float factor = 1.0F / sqrtf(consumer_sum(sum, sums[n % 2]) / static_cast<float>(p.cols) + p.norm_eps);
-#pragma unroll
-    for (int v = 0; v < kNormQuads; ++v) {
+      const float4 q = quad[v], w = weight[v];
+      sum += (q.x * q.x + q.y * q.y) + (q.z * q.z + q.w * q.w);
       const int at = thread + v * kThreads;
-      if (at >= quads) break;
-      const float4 weight = load_quad(p.norm, at * kQuad, p.cols);
-      const float4 y = make_float4(quad[v].x * factor * weight.x, quad[v].y * factor * weight.y,
-                                   quad[v].z * factor * weight.z, quad[v].w * factor * weight.w);
+      if (at >= quads) continue;
+      const float4 y = make_float4(q.x * w.x, q.y * w.y, q.z * w.z, q.w * w.w);
       if constexpr (kPlain) {
         *reinterpret_cast<float4*>(row + at * 16) = y;
       } else {
         store_q8(row, at * kQuad, p.cols, y);
       }
     }
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(~0U, sum, step);
+    if (thread % 32 == 0) squares[n * kDecodeWarps + thread / 32] = sum;
   }
-  norm_barrier();
+}
+
+// What a token's sums are multiplied by; 1 where the input has no norm.
+__device__ __forceinline__ float norm_factor(const DecodeParams& p, const float* squares, int token) {
+  if (p.norm == nullptr) return 1.0F;
+  float sum = 0;
+#pragma unroll
+  for (int w = 0; w < kDecodeWarps; ++w) sum += squares[token * kDecodeWarps + w];
+  return 1.0F / sqrtf(sum / static_cast<float>(p.cols) + p.norm_eps);
 }
 
 }  // namespace minfer::cuda
