@@ -66,8 +66,8 @@ template <class Shape>
 __device__ __forceinline__ void load_queries(const AttentionParams& p, const SplitUnit& w, uint8_t* shared) {
   using Key = typename Shape::Key;
   using Math = typename Key::Math;
-  constexpr int kLoads = Shape::kColumns * 4 * Shape::kSteps / Shape::kThreads;
-  static_assert(kLoads * Shape::kThreads == Shape::kColumns * 4 * Shape::kSteps);
+  constexpr int kPairs = Shape::kColumns * 4 * Shape::kSteps;
+  constexpr int kLoads = (kPairs + Shape::kThreads - 1) / Shape::kThreads;
   // Loads of a batch first: each waits for memory. Columns that are none read the first's.
   constexpr int kBatch = kLoads % 4 == 0 ? 4 : kLoads % 3 == 0 ? 3 : kLoads % 2 == 0 ? 2 : 1;
   for (int first = 0; first < kLoads; first += kBatch) {
@@ -88,6 +88,7 @@ __device__ __forceinline__ void load_queries(const AttentionParams& p, const Spl
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
       const int i = static_cast<int>(threadIdx.x) + (first + k) * Shape::kThreads;
+      if (kPairs % Shape::kThreads != 0 && i >= kPairs) break;
       const bool exists = i / (kWarp * Shape::kSteps) * 8 + i % kWarp / 4 < w.columns;
       const float factor = exists ? p.query_factor : 0.0F;
       const float x[4] = {low[k].x * factor, low[k].y * factor, high[k].x * factor, high[k].y * factor};
