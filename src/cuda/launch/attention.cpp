@@ -49,6 +49,7 @@ attention::AttentionParams params_of(const AttentionArgs& args, const AttentionP
   p.split_stride = static_cast<int>(plan.splits);
   p.chunks = static_cast<int>(plan.chunks);
   p.counters = reinterpret_cast<unsigned*>(args.scratch);
+  p.share_counters = p.counters + attention::kSplitCounters;
   p.partials = reinterpret_cast<float*>(args.scratch + attention_counter_bytes());
   return p;
 }
@@ -58,7 +59,7 @@ void check_args(const AttentionArgs& args, const AttentionPlan& plan) {
   check(attention_unsupported(args.kv, args.heads) == nullptr, "attention was launched for heads it does not support");
   check(args.out.format != ActivationFormat::q8 || args.kv.value_size % kQ8Block == 0,
         "attention writes q8 rows of whole blocks a head only");
-  check(args.step.sequence_capacity <= attention::kMaxSequences &&
+  check(args.kv.kv_heads <= attention::kMaxKvHeads && args.step.sequence_capacity <= attention::kMaxSequences &&
             args.step.sequence_capacity * args.kv.kv_heads * plan.chunks <= attention::kSplitCounters,
         "attention was launched for more sequences than it has counters for");
 }

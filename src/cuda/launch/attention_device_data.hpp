@@ -173,6 +173,7 @@ class TestQueue {
   TestQueue(const TestQueue&) = delete;
   TestQueue& operator=(const TestQueue&) = delete;
   const Queue& get() const { return queue_; }
+  void pretend_multiprocessors(int count) { capabilities_.multiprocessors = count; }
 
  private:
   Capabilities capabilities_;

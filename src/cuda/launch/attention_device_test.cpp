@@ -34,7 +34,7 @@ struct Case {
   float softcap = 0;
   int64_t spare_sequences = 0;
   int64_t spare_rows = 0;
-  ActivationFormat out = ActivationFormat::f32;
+  int multiprocessors = 0;  // that the launcher is told of; 0: the card's
 };
 
 // A step with its cache and queries; runs it and holds the reference.
@@ -42,6 +42,7 @@ class Step {
  public:
   Step(const Case& test, uint32_t seed) : case_(test), random_(seed), host_(test.cache, count_pages(test)) {
     heads_ = test.cache.kv_heads * test.group;
+    if (test.multiprocessors > 0) queue_.pretend_multiprocessors(test.multiprocessors);
     fill_cache();
     describe();
     queries_ = random_.normals(static_cast<size_t>(row_capacity_ * heads_ * test.cache.key_size));
@@ -348,6 +349,28 @@ TEST(CudaAttention, SplitsDoNotDependOnTheBatch) {
     const auto b = batch.run_f32(3);
     for (int64_t i = 0; i < alone.out_width(); ++i) {
       ASSERT_EQ(a[static_cast<size_t>(i)], b[static_cast<size_t>(i)]) << "element " << i << " group " << group;
+    }
+  }
+}
+
+// More shares than blocks: each takes several.
+TEST(CudaAttention, SharesOfFewBlocks) {
+  for (const KvFormat format : {KvFormat::f16, KvFormat::q8_0}) {
+    const CacheSpec cache{format, format, 4, 64, 64};
+    Case test{.cache = cache,
+              .group = 2,
+              .sequences = {{2999, 1}, {511, 1}, {3900, 1}, {1500, 1}},
+              .decode = true,
+              .spare_sequences = 1,
+              .spare_rows = 1};
+    Step all(test, 1);
+    const auto wide = all.run_f32(2);
+    test.multiprocessors = 4;
+    expect_close(test, kSplitError, name_of(cache, 2));
+    Step few(test, 1);
+    const auto narrow = few.run_f32(3);
+    for (int64_t i = 0; i < all.rows() * all.out_width(); ++i) {
+      ASSERT_EQ(wide[static_cast<size_t>(i)], narrow[static_cast<size_t>(i)]) << "element " << i;
     }
   }
 }

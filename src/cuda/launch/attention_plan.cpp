@@ -76,7 +76,7 @@ AttentionPlan plan_attention(const Capabilities& capabilities, const KvLayerView
 }
 
 int64_t attention_counter_bytes() {
-  return attention::kSplitCounters * static_cast<int64_t>(sizeof(uint32_t));
+  return (attention::kSplitCounters + 2 * attention::kMaxKvHeads) * static_cast<int64_t>(sizeof(uint32_t));
 }
 
 int64_t attention_partial_bytes(const Capabilities& capabilities, const KvLayerView& kv, const AttentionShape& shape) {

@@ -40,8 +40,13 @@ constexpr int partial_floats(int columns, int head_size) {
   return (columns * (head_size + 2) + 3) / 4 * 4;
 }
 
-// Counters of finished splits at the start of attention's scratch: one a sequence and KV head.
+// Counters at the start of attention's scratch: finished splits of a sequence, KV head and chunk, and two a KV head for
+// the shares of blocks.
 inline constexpr int64_t kSplitCounters = 65536;
+inline constexpr int64_t kMaxKvHeads = 1024;
+// Work of many pages is cut into so many shares a block, of not fewer pages than this.
+inline constexpr int kSharesPerBlock = 4;
+inline constexpr int kSharePages = 16;
 // Sequences of a step, for the tile kernel's search.
 inline constexpr int64_t kMaxSequences = 4096;
 

@@ -2,10 +2,9 @@
 //
 // A unit of work is one sequence, one KV head with its columns (rows and query heads; a chunk of them where they are
 // many) and one split of the visible
-// pages. The units of one KV head lie behind one another, by sequence, chunk, split; each block takes an equal share of
-// their pages, rounded to units, and streams through it without a pause at their borders. As many blocks as there are
-// KV heads have the same share side by side: the pieces of a page are read together. A block's 4 warps are independent
-// of one another inside a unit: each copies 16 of a page's 64 tokens into its own ring of shared memory and computes
+// pages. Blocks stream through units without a pause at their borders (split_units.cuh says which); as many as there
+// are KV heads do so side by side: the pieces of a page are read together. A block's 4 warps are independent of one
+// another inside a unit: each copies 16 of a page's 64 tokens into its own ring of shared memory and computes
 //   S^T = K Q^T   (16 tokens x columns),  online softmax,  O^T += V^T P^T   (head size x columns)
 // with 16-bit tensor cores and float accumulators. The warps' results are merged in shared memory, the splits' in
 // scratch, by the block that finishes last, in ascending order.
@@ -20,136 +19,13 @@
 
 #include "cuda/kernels/attention/sizes.hpp"
 #include "cuda/kernels/attention/split_parts.cuh"
+#include "cuda/kernels/attention/split_units.cuh"
 #include "cuda/kernels/common/chain.cuh"
 
 namespace minfer::cuda::attention {
 
 // Units that a block knows, as a ring: the one at work and those whose pages may be under way.
 inline constexpr int kSplitUnits = 8;
-
-// A sequence as it is split.
-struct SplitSequence {
-  int pages, each, splits;  // visible pages, of a split (the last may have fewer); 0: not this kernel's
-  int chunks;               // of the columns of a KV head
-  int first_page;           // visible, in the sequence's table
-  int begin;
-  SequenceInfo info;
-};
-
-__device__ __forceinline__ SplitSequence split_sequence(const AttentionParams& p, int columns, int sequence) {
-  constexpr int kPage = static_cast<int>(kKvPageTokens);
-  SplitSequence s{};
-  s.info = p.sequences[sequence];
-  if (s.info.rows == 0 || s.info.rows > p.split_rows) return s;
-  const int rows_heads = s.info.rows * p.group;
-  s.chunks = rows_heads <= columns ? 1 : (rows_heads + columns - 1) / columns;
-  s.begin = p.window > 0 ? max(0, s.info.first_position + 1 - p.window) : 0;
-  s.first_page = s.begin / kPage;
-  s.pages = (s.info.first_position + s.info.rows + kPage - 1) / kPage - s.first_page;
-  s.each = split_pages(s.pages, p.split_limit);
-  s.splits = s.each <= 2 ? (s.pages + s.each - 1) >> (s.each - 1) : (s.pages + s.each - 1) / s.each;
-  return s;
-}
-
-// Where a block is in its share of the step's units.
-struct SplitCursor {
-  SplitSequence sequence;
-  int index;  // of the sequence
-  int chunk;  // of the columns
-  int split;
-  int base;   // pages before this sequence, of all chunks
-  int limit;  // where the share ends, in pages of the step
-
-  // To the next sequence that is split, if past the last head of this one; false: the share is done.
-  __device__ __forceinline__ bool settle(const AttentionParams& p, int columns) {
-    if (split == sequence.splits) {
-      split = 0;
-      ++chunk;
-    }
-    if (chunk == sequence.chunks) {
-      chunk = 0;
-      base += sequence.chunks * sequence.pages;
-      do {
-        ++index;
-        if (index >= p.sequence_count) return false;
-        sequence = split_sequence(p, columns, index);
-      } while (sequence.pages == 0);
-    }
-    return base + chunk * sequence.pages + split * sequence.each < limit;
-  }
-
-  // Describes the unit here and steps on; none where the share is done.
-  __device__ __forceinline__ void take(const AttentionParams& p, int columns, SplitUnit& u) {
-    u.exists = base < limit && settle(p, columns) ? 1 : 0;
-    if (u.exists == 0) {
-      limit = base;  // for good
-      return;
-    }
-    const int first = split * sequence.each;
-    u.sequence = index;
-    u.chunk = chunk;
-    u.first_column = chunk * columns;
-    u.columns = min(columns, sequence.info.rows * p.group - u.first_column);
-    u.split = split;
-    u.splits = sequence.splits;
-    u.table = sequence.info.first_page + sequence.first_page + first;
-    u.pages = min(sequence.each, sequence.pages - first);
-    u.position = (sequence.first_page + first) * static_cast<int>(kKvPageTokens);
-    u.first_row = sequence.info.first_row;
-    u.first_position = sequence.info.first_position;
-    u.begin = sequence.begin;
-    u.end = sequence.info.first_position + sequence.info.rows;
-    ++split;
-  }
-};
-
-// The start of the block's share, by one warp: shares are equal in pages, and begin with the first unit that starts in
-// them.
-__device__ __forceinline__ SplitCursor first_unit(const AttentionParams& p, int columns) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const auto pages_of = [&](int sequence) {
-    if (sequence >= p.sequence_count) return 0;
-    const SplitSequence s = split_sequence(p, columns, sequence);
-    return s.chunks * s.pages;
-  };
-  int total = 0;
-  int pages = 0;
-  for (int base = 0; base < p.sequence_count; base += kWarp) {
-    pages = pages_of(base + lane);
-    total += __reduce_add_sync(kAllLanes, pages);
-  }
-  const int share = (total + static_cast<int>(gridDim.y) - 1) / static_cast<int>(gridDim.y);
-  const int first = static_cast<int>(blockIdx.y) * share;
-  SplitCursor c{};
-  c.limit = min(first + share, total);
-  if (first >= c.limit) {
-    c.base = c.limit;
-    return c;
-  }
-  for (int base = 0; base < p.sequence_count; base += kWarp) {
-    if (p.sequence_count > kWarp) pages = pages_of(base + lane);
-    int through = pages;
-#pragma unroll
-    for (int step = 1; step < kWarp; step *= 2) {
-      const int other = __shfl_up_sync(kAllLanes, through, step);
-      if (lane >= step) through += other;
-    }
-    const unsigned beyond = __ballot_sync(kAllLanes, c.base + through > first);
-    if (beyond == 0) {
-      c.base += __shfl_sync(kAllLanes, through, kWarp - 1);
-      continue;
-    }
-    const int owner = __ffs(static_cast<int>(beyond)) - 1;
-    c.index = base + owner;
-    c.base += __shfl_sync(kAllLanes, through - pages, owner);
-    break;
-  }
-  c.sequence = split_sequence(p, columns, c.index);
-  c.chunk = (first - c.base) / c.sequence.pages;
-  const int offset = first - c.base - c.chunk * c.sequence.pages;
-  c.split = c.sequence.each == 1 ? offset : (offset + c.sequence.each - 1) / c.sequence.each;
-  return c;
-}
 
 // Where four elements of a column go in the output; all lanes of a warp call.
 __device__ __forceinline__ void write_column(const AttentionParams& p, const SplitUnit& w, int column, int element,
@@ -400,12 +276,9 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
   allow_dependents();
   wait_for_dependencies();
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  SplitCursor cursor{};  // of the first thread
+  SplitCursor cursor(p, Shape::kColumns);  // the first warp's
   if (warp == 0) {
-    cursor = first_unit(p, Shape::kColumns);
-    if (threadIdx.x == 0) {
-      for (int i = 0; i <= Shape::kStages; ++i) cursor.take(p, Shape::kColumns, units[i]);
-    }
+    for (int i = 0; i <= Shape::kStages; ++i) cursor.take(p, units[i]);
   }
   __syncthreads();
   float2* pairs = reinterpret_cast<float2*>(shared + Shape::kQueryBytes);
@@ -446,12 +319,13 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
     ++done;
     const SplitUnit& next = units[(at + 1) % kSplitUnits];
     const bool leaves = next.exists == 0 || next.sequence != unit.sequence || next.chunk != unit.chunk;
-    if (threadIdx.x == 0) cursor.take(p, Shape::kColumns, units[(at + Shape::kStages + 1) % kSplitUnits]);
+    if (warp == 0) cursor.take(p, units[(at + Shape::kStages + 1) % kSplitUnits]);
     __syncthreads();
     if (!leaves) continue;
     if (unit.splits > 1 && completes(p, unit, done)) merge_splits<Shape, kHead>(p, unit, partials, stride);
     done = 0;
   }
+  cursor.leave(p);
 }
 
 // As many blocks as the card holds at once, but not more than there can be units.

@@ -66,29 +66,39 @@ template <class Shape>
 __device__ __forceinline__ void load_queries(const AttentionParams& p, const SplitUnit& w, uint8_t* shared) {
   using Key = typename Shape::Key;
   using Math = typename Key::Math;
-  for (int i = static_cast<int>(threadIdx.x); i < Shape::kColumns * 4 * Shape::kSteps; i += Shape::kThreads) {
-    const int t = i % 4;
-    const int column = i / (kWarp * Shape::kSteps) * 8 + i % kWarp / 4;
-    const int step = i / kWarp % Shape::kSteps;
-    float x[4] = {0, 0, 0, 0};
-    if (column < w.columns) {
-      const int row = (w.first_column + column) / p.group;
-      const int head = static_cast<int>(blockIdx.x) * p.group + w.first_column + column - row * p.group;
-      const float* q = p.q + (w.first_row + row) * p.q_stride + head * p.key_size + step * 16;
+  constexpr int kPairs = Shape::kColumns * 4 * Shape::kSteps;
+  constexpr int kLoads = (kPairs + Shape::kThreads - 1) / Shape::kThreads;
+  // Loads of a batch first: each waits for memory. Columns that are none read the first's.
+  constexpr int kBatch = kLoads % 4 == 0 ? 4 : kLoads % 3 == 0 ? 3 : kLoads % 2 == 0 ? 2 : 1;
+  for (int first = 0; first < kLoads; first += kBatch) {
+    float2 low[kBatch];
+    float2 high[kBatch];
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = static_cast<int>(threadIdx.x) + (first + k) * Shape::kThreads;
+      const int of_tile = i / (kWarp * Shape::kSteps) * 8 + i % kWarp / 4;
+      const int column = w.first_column + (of_tile < w.columns ? of_tile : 0);
+      const int row = column / p.group;
+      const int head = static_cast<int>(blockIdx.x) * p.group + column - row * p.group;
+      const float* q = p.q + (w.first_row + row) * p.q_stride + head * p.key_size + i / kWarp % Shape::kSteps * 16;
       // 8-bit keys come as 4 neighbours a lane: the same order of products for q.
-      const float2 low = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * t : 2 * t));
-      const float2 high = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * t + 2 : 2 * t + 8));
-      x[0] = low.x * p.query_factor;
-      x[1] = low.y * p.query_factor;
-      x[2] = high.x * p.query_factor;
-      x[3] = high.y * p.query_factor;
+      low[k] = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * (i % 4) : 2 * (i % 4)));
+      high[k] = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * (i % 4) + 2 : 2 * (i % 4) + 8));
     }
-    const uint2 pair = make_uint2(Math::pack(x[0], x[1]), Math::pack(x[2], x[3]));
-    reinterpret_cast<uint2*>(shared)[i] = pair;
-    if constexpr (Key::kTwoParts) {
-      reinterpret_cast<uint2*>(shared + Shape::kQueryPart)[i] =
-          make_uint2(Math::pack(x[0] - Math::low(pair.x), x[1] - Math::high(pair.x)),
-                     Math::pack(x[2] - Math::low(pair.y), x[3] - Math::high(pair.y)));
+#pragma unroll
+    for (int k = 0; k < kBatch; ++k) {
+      const int i = static_cast<int>(threadIdx.x) + (first + k) * Shape::kThreads;
+      if (kPairs % Shape::kThreads != 0 && i >= kPairs) break;
+      const bool exists = i / (kWarp * Shape::kSteps) * 8 + i % kWarp / 4 < w.columns;
+      const float factor = exists ? p.query_factor : 0.0F;
+      const float x[4] = {low[k].x * factor, low[k].y * factor, high[k].x * factor, high[k].y * factor};
+      const uint2 pair = make_uint2(Math::pack(x[0], x[1]), Math::pack(x[2], x[3]));
+      reinterpret_cast<uint2*>(shared)[i] = pair;
+      if constexpr (Key::kTwoParts) {
+        reinterpret_cast<uint2*>(shared + Shape::kQueryPart)[i] =
+            make_uint2(Math::pack(x[0] - Math::low(pair.x), x[1] - Math::high(pair.x)),
+                       Math::pack(x[2] - Math::low(pair.y), x[3] - Math::high(pair.y)));
+      }
     }
   }
 }
