@@ -107,7 +107,7 @@ class Bench {
 
  private:
   static std::string depth_suffix(int64_t depth) { return depth == 0 ? "" : fmt::format("@d{}", depth); }
-  const graph::Backend& device() const { return loaded_.registry.preferred(); }
+  const graph::Backend& device() const { return loaded_.runner->main_device(); }
 
   std::vector<int32_t> random_tokens(int64_t count) {
     std::vector<int32_t> ids;
@@ -188,7 +188,7 @@ std::string csv_field(std::string_view text) {
 std::string format_rows(const std::vector<Row>& rows, const Options& options, const LoadedModel& loaded,
                         const graph::DeviceLimits& limits) {
   const std::string model = options.synthetic.empty() ? options.model.model : options.synthetic;
-  const graph::Backend& device = loaded.registry.preferred();
+  const graph::Backend& device = loaded.runner->main_device();
   if (options.output == "json") {
     nlohmann::ordered_json json = {{"model", model},
                                    {"device", device.name()},
@@ -239,12 +239,12 @@ int run_bench(Options options) {
     throw UsageError(fmt::format("-c {} is too small for these tests; they need {}", options.model.context, context));
   }
   options.model.sequences = longest(options.parallel);
-  options.model.batch = std::max(options.model.batch, options.model.sequences);
+  if (options.model.batch != 0) options.model.batch = std::max(options.model.batch, options.model.sequences);
   gguf::File file = options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options);
   if (!has_tests) return 0;
   LoadedModel loaded(std::move(file), options.model);
   load_weights(loaded, options.model, options.model.context);
-  const graph::DeviceLimits limits = loaded.registry.preferred().measure_limits();
+  const graph::DeviceLimits limits = loaded.runner->main_device().measure_limits();
   Bench bench(loaded, limits, options.repetitions, options.model.op_timing);
   std::vector<Row> rows;
   for (const int64_t depth : options.depths) {

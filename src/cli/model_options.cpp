@@ -3,6 +3,7 @@
 #include "cli/model_options.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 
 #include "base/options.hpp"
@@ -32,10 +33,11 @@ void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& d
   add("-c,--ctx", options.context, "Context in tokens; 0: " + default_context, "N")
       ->check(whole_number(0, engine::kMaxContextTokens));
   add("-t,--threads", options.threads, "CPU threads; 0: one a physical core", "N")->check(whole_number(0, kMaxThreads));
-  add("--batch-tokens", options.batch, "Most tokens of one step", "N")
-      ->check(whole_number(1, engine::kMaxBatchTokens))
-      ->capture_default_str();
+  add("--batch-tokens", options.batch, "Most tokens of one step; 0: what fills the device", "N")
+      ->check(whole_number(0, engine::kMaxBatchTokens));
   add("--kv-type", options.kv_type, "KV cache: f32, f16, bf16, q8_0, or k=TYPE,v=TYPE", "TYPE")->capture_default_str();
+  add("--gpu-layers", options.gpu_layers, "Leading layers on the GPU, the rest on the CPU: auto, or N", "N")
+      ->capture_default_str();
   add("--memory-limit", options.memory_limit, "Most memory to take, such as 4G or 512MiB", "BYTES")->check(byte_size());
 }
 
@@ -99,12 +101,14 @@ void parse_kv_type(const std::string& text, engine::RunnerOptions& options) {
 
 }  // namespace
 
-engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context) {
+engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context, const graph::Backend& device) {
   engine::RunnerOptions runner;
   runner.context_tokens = context;
   runner.sequences = options.sequences;
   runner.outputs = std::max(runner.outputs, options.sequences);
-  runner.batch_tokens = std::min(options.batch, context * options.sequences);
+  const int64_t batch =
+      options.batch != 0 ? options.batch : std::max(device.preferred_batch_tokens(), options.sequences);
+  runner.batch_tokens = std::min(batch, context * options.sequences);
   runner.fuse = !options.no_fusion;
   parse_kv_type(options.kv_type, runner);
   if (!options.memory_limit.empty()) runner.memory_limit_bytes = parse_bytes(options.memory_limit);
@@ -132,12 +136,36 @@ void dump_graph(const LoadedModel& loaded, const ModelOptions& options, const en
   }
 }
 
-void check_options(const ModelOptions& options) {
-  runner_options(options, 1);
+void check_options(const ModelOptions& options, const graph::Backend& device) {
+  runner_options(options, 1, device);
   const std::string extension = graph_extension(options);
   if (!options.dump_graph.empty() && extension != ".dot" && extension != ".json") {
     throw UsageError(fmt::format("--dump-graph {}: expected a file name ending in .dot or .json", options.dump_graph));
   }
+}
+
+// --gpu-layers: how many leading layers the cards take, the CPU the rest; "auto": as many as they have memory for.
+void place_layers(const LoadedModel& loaded, const std::string& text, engine::RunnerOptions& runner) {
+  if (text == "auto") return;
+  const int64_t layers = loaded.model.config().layers;
+  int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 0 || count > layers) {
+    throw UsageError(fmt::format("--gpu-layers {}: expected auto, or 0 to the model's {} layers", text, layers));
+  }
+  std::string reasons;
+  for (const graph::Registry::Entry& entry : loaded.registry.entries()) {
+    if (entry.backend != nullptr) {
+      const bool takes = runner.device_layers.empty() && entry.name != "cpu";
+      runner.device_layers.push_back(takes ? count : 0);
+    } else {
+      reasons += fmt::format("; {}: {}", entry.name, entry.unavailable_reason);
+    }
+  }
+  if (runner.device_layers.size() == 1 && count > 0) {
+    throw UsageError(fmt::format("--gpu-layers {}: there is no GPU{}", text, reasons));
+  }
+  runner.device_layers.back() = runner.device_layers.size() == 1 ? layers : layers - count;
 }
 
 // A wrong instruction set is the user's to mend, not a fault of the model.
@@ -154,7 +182,7 @@ graph::Registry make_registry(const graph::BackendOptions& options) {
 
 LoadedModel::LoadedModel(gguf::File file, const ModelOptions& options)
     : registry(make_registry({options.threads, environment_options().force_isa})), model(std::move(file)) {
-  check_options(options);
+  check_options(options, registry.preferred());
 }
 
 int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context) {
@@ -171,7 +199,8 @@ void notice_long_context(const model::Model& model, int64_t context) {
 }
 
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
-  const engine::RunnerOptions runner = runner_options(options, context);
+  engine::RunnerOptions runner = runner_options(options, context, loaded.registry.preferred());
+  place_layers(loaded, options.gpu_layers, runner);
   const std::vector<graph::Backend*> devices = loaded.registry.available();
   if (options.explain) print_explanation(loaded.registry, loaded.model, runner);
   if (!options.dump_graph.empty()) dump_graph(loaded, options, runner);

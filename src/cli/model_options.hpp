@@ -18,7 +18,8 @@ struct ModelOptions {
   int64_t context = 0;    // 0: the command's own default
   int64_t sequences = 1;  // that the KV cache holds, each of the context's length; set by the command
   int threads = 0;        // 0: one a physical core
-  int64_t batch = 512;
+  int64_t batch = 0;      // 0: what the device prefers
+  std::string gpu_layers = "auto";
   std::string kv_type = "f16";
   bool explain = false;
   std::string dump_graph;
@@ -58,8 +59,8 @@ struct LoadedModel {
 // The tokens of context to run with: -c, or the model's own up to `default_context`.
 int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context);
 
-// Errors: UsageError, naming the option.
-engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context);
+// For a model on `device`, or on it before others. Errors: UsageError, naming the option.
+engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context, const graph::Backend& device);
 
 // A line on stderr where `context` is beyond what the model was trained for.
 void notice_long_context(const model::Model& model, int64_t context);

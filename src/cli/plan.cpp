@@ -106,8 +106,9 @@ std::string device_text(const DevicePlan& plan, int64_t layers) {
 
 int run_plan(const Options& options) {
   const LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
-  const engine::RunnerOptions runner =
-      runner_options(options.model, context_tokens(loaded, options.model, kDefaultContext));
+  const int64_t context = context_tokens(loaded, options.model, kDefaultContext);
+  const auto runner_of = [&](const graph::Backend& device) { return runner_options(options.model, context, device); };
+  const engine::RunnerOptions runner = runner_of(loaded.registry.preferred());
   Json json = {{"context", runner.context_tokens}, {"parallel", runner.sequences}, {"devices", Json::array()}};
   std::string text = fmt::format("context {} tokens, {} sequence{}\n", runner.context_tokens, runner.sequences,
                                  runner.sequences == 1 ? "" : "s");
@@ -116,7 +117,7 @@ int run_plan(const Options& options) {
       text += fmt::format("{}: unavailable: {}\n", entry.name, entry.unavailable_reason);
       continue;
     }
-    const DevicePlan plan = plan_device(loaded.model, *entry.backend, runner);
+    const DevicePlan plan = plan_device(loaded.model, *entry.backend, runner_of(*entry.backend));
     json["devices"].push_back(device_json(plan));
     text += device_text(plan, loaded.model.config().layers);
   }

@@ -50,6 +50,12 @@ void Runner::load(const graph::ProgressFn& progress) {
   cache_ = std::make_unique<KvCache>(kv_spec_, split_kv_ != nullptr ? *split_kv_ : *stores[0]);
 }
 
+graph::Backend& Runner::main_device() const {
+  const auto most = std::max_element(placement_.parts.begin(), placement_.parts.end(),
+                                     [](const PartPlan& a, const PartPlan& b) { return a.layers < b.layers; });
+  return *devices_[most->device];
+}
+
 graph::MemoryUse Runner::memory() const {
   graph::MemoryUse sum;
   for (const PartPlan& part : placement_.parts) {

@@ -48,6 +48,8 @@ class Runner {
          const graph::ProgressFn& progress);
 
   const model::Model& model() const { return model_; }
+  // That of the most layers.
+  graph::Backend& main_device() const;
   // Of all parts.
   graph::MemoryUse memory() const;
   const RunnerOptions& options() const { return options_; }

@@ -134,6 +134,8 @@ class Backend {
   virtual WeightLayout choose_layout(const WeightShape& shape, tensor::DType dtype, WeightRole role) const = 0;
   // What a linear with such a matrix reads in a step of `rows` rows: f32, q8 or bf16. Pure.
   virtual Format activation_format(tensor::DType dtype, int64_t rows) const = 0;
+  // Rows of a step that keep the device busy with a prompt. Pure.
+  virtual int64_t preferred_batch_tokens() const = 0;
   virtual int64_t value_bytes(const ValueType& type, int64_t rows) const = 0;
   virtual int64_t kv_bytes(const KvSpec& spec) const = 0;
   // What the kernels of a graph need beside its values, whatever its shape's kind.

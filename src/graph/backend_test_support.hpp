@@ -30,6 +30,7 @@ class ForwardingBackend : public Backend {
   Format activation_format(tensor::DType dtype, int64_t rows) const override {
     return inner_->activation_format(dtype, rows);
   }
+  int64_t preferred_batch_tokens() const override { return inner_->preferred_batch_tokens(); }
   int64_t value_bytes(const ValueType& type, int64_t rows) const override { return inner_->value_bytes(type, rows); }
   int64_t kv_bytes(const KvSpec& spec) const override { return inner_->kv_bytes(spec); }
   int64_t scratch_bytes(const Graph& graph, const KvSpec& spec) const override {

@@ -42,6 +42,7 @@ class CpuBackend final : public graph::Backend {
   graph::Format activation_format(tensor::DType dtype, int64_t) const override {
     return linear_reads_q8(isa_, dtype) ? graph::Format::q8 : graph::Format::f32;
   }
+  int64_t preferred_batch_tokens() const override { return 512; }
   int64_t value_bytes(const graph::ValueType& type, int64_t rows) const override { return cpu_value_bytes(type, rows); }
   int64_t kv_bytes(const graph::KvSpec& spec) const override { return kv_store_bytes(spec); }
   int64_t scratch_bytes(const graph::Graph& graph, const graph::KvSpec& spec) const override {

@@ -51,6 +51,7 @@ class CudaBackend final : public graph::Backend {
   graph::Format activation_format(tensor::DType dtype, int64_t rows) const override {
     return graph_format(cuda::activation_format(dtype, rows));
   }
+  int64_t preferred_batch_tokens() const override { return 2048; }
   int64_t value_bytes(const graph::ValueType& type, int64_t rows) const override {
     return cuda_value_bytes(type, rows);
   }
