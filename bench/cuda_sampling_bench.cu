@@ -1,11 +1,12 @@
 // How long the sampler takes: microseconds of a launch in a CUDA graph of launches that depend on each other, for rows
 // of 151,936 logits. With many rows the launches go through several buffers, so that memory is read and not the L2
-// cache. Usage: cuda_sampling_bench
+// cache. Usage: cuda_sampling_bench [rows]
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <random>
 #include <vector>
 
@@ -38,23 +39,20 @@ struct Case {
 
 // Logits as of a language model: normal, and a few that stand out.
 std::vector<float> make_logits(int64_t rows) {
-  std::vector<float> logits(static_cast<size_t>(rows * kVocabulary));
+  std::vector<float> normal(1 << 20);
   std::mt19937 random(1);
-  std::normal_distribution<float> normal;
-  std::vector<float> one(1 << 20);
-  for (float& x : one) x = normal(random) * 2.5F;
-  for (size_t i = 0; i < logits.size(); ++i) logits[i] = one[(i * 7 + i / kVocabulary * 13) % one.size()];
+  std::normal_distribution<float> distribution;
+  for (float& x : normal) x = distribution(random) * 2.5F;
+  std::vector<float> logits(static_cast<size_t>(rows * kVocabulary));
   for (int64_t r = 0; r < rows; ++r) {
-    for (int i = 0; i < 40; ++i) {
-      logits[static_cast<size_t>(r * kVocabulary + random() % kVocabulary)] = 8.0F + normal(random) * 3.0F;
-    }
+    float* row = logits.data() + r * kVocabulary;
+    std::copy_n(normal.begin() + static_cast<long>(random() % (normal.size() - kVocabulary)), kVocabulary, row);
+    for (int i = 0; i < 40; ++i) row[random() % kVocabulary] = 8.0F + distribution(random) * 3.0F;
   }
   return logits;
 }
 
-double microseconds(const Queue& queue, const Case& which, int64_t rows) {
-  const int64_t buffers = rows == 1 ? 1 : std::max<int64_t>(1, kBufferBytes / (rows * kVocabulary * 4));
-  float* logits = upload(make_logits(rows * buffers));
+double microseconds(const Queue& queue, const Case& which, int64_t rows, int64_t buffers, float* logits) {
   std::vector<SamplingRow> settings;
   std::vector<LogitEdit> changes;
   std::mt19937_64 random(2);
@@ -110,7 +108,7 @@ double microseconds(const Queue& queue, const Case& which, int64_t rows) {
 
 }  // namespace
 
-void bench() {
+void bench(int64_t only_rows) {
   int device = 0;
   require(cudaGetDevice(&device));
   cudaDeviceProp properties{};
@@ -143,18 +141,22 @@ void bench() {
       {"temperature 2 (all sorted)", with(2.0F, 0, 1.0F, 1.0F, 0.0F), 0},
       {"typical of all", with(1.0F, 0, 0.9F, 1.0F, 0.0F), 0},
   };
-  for (const Case& which : cases) {
-    std::printf("%-28s", which.name);
-    for (const int64_t rows : {1, 8, 32, 100, 256}) {
-      std::printf(" %4d rows %8.1f us", static_cast<int>(rows), microseconds(queue, which, rows));
+  for (const int64_t rows : {1, 8, 32, 100, 256}) {
+    if (only_rows != 0 && rows != only_rows) continue;
+    const int64_t buffers = rows == 1 ? 1 : std::max<int64_t>(1, kBufferBytes / (rows * kVocabulary * 4));
+    float* logits = upload(make_logits(rows * buffers));
+    for (const Case& which : cases) {
+      std::printf("%4d rows %-28s %8.1f us\n", static_cast<int>(rows), which.name,
+                  microseconds(queue, which, rows, buffers, logits));
+      std::fflush(stdout);
     }
-    std::printf("\n");
+    require(cudaFree(logits));
   }
 }
 
 }  // namespace minfer::cuda
 
-int main() {
-  minfer::cuda::bench();
+int main(int argc, char** argv) {
+  minfer::cuda::bench(argc > 1 ? std::atoll(argv[1]) : 0);
   return 0;
 }

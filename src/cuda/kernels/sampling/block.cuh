@@ -1,4 +1,4 @@
-// What a block of 1024 threads does together: sums, scans, a stable radix sort. All orders are fixed by the number of
+// What a block does together: sums, scans, a stable radix sort. All orders are fixed by the number of
 // elements, so that results are reproducible. Every function is called by the whole block and ends behind a barrier.
 #pragma once
 
@@ -30,13 +30,19 @@ __device__ __forceinline__ T warp_scan(T value) {
   return value;
 }
 
+// What the warp of this lane's number has left.
+template <class T>
+__device__ __forceinline__ T of_warps(const T* partial) {
+  return threadIdx.x % 32 < static_cast<uint32_t>(kWarps) ? partial[threadIdx.x % 32] : T{0};
+}
+
 // The sum over the block, in every thread.
 template <class T>
 __device__ __forceinline__ T block_sum(T value, T* partial) {
   value = warp_sum(value);
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = value;
   __syncthreads();
-  const T total = warp_sum(partial[threadIdx.x % 32]);
+  const T total = warp_sum(of_warps(partial));
   __syncthreads();
   return total;
 }
@@ -47,7 +53,7 @@ __device__ __forceinline__ T block_scan(T value, T* partial, T& total) {
   value = warp_scan(value);
   if (threadIdx.x % 32 == 31) partial[threadIdx.x / 32] = value;
   __syncthreads();
-  const T warps = warp_scan(partial[threadIdx.x % 32]);
+  const T warps = warp_scan(of_warps(partial));
   total = __shfl_sync(kAll, warps, 31);
   const auto warp = static_cast<int>(threadIdx.x / 32);
   const T before = __shfl_sync(kAll, warps, warp == 0 ? 0 : warp - 1);
@@ -76,31 +82,32 @@ __device__ inline void count_digits(const uint64_t* keys, int32_t count, int shi
   __syncthreads();
 }
 
-// Turns the warps' counts of a tile into where their keys go. Four threads a digit, each for a quarter of the warps.
+// Turns the warps' counts of a tile into where their keys go. Some threads share a digit, each for a part of the warps.
 __device__ __forceinline__ void place_digits(SortShared& shared) {
-  constexpr int kQuarter = kWarps / 4;
-  const uint32_t digit = threadIdx.x / 4;
-  const uint32_t quarter = threadIdx.x % 4;
-  uint32_t counts[kQuarter];
+  constexpr int kSharers = kThreads / kDigits;
+  constexpr int kPart = kWarps / kSharers;
+  const uint32_t digit = threadIdx.x / kSharers;
+  const uint32_t part = threadIdx.x % kSharers;
+  uint32_t counts[kPart];
   uint32_t sum = 0;
 #pragma unroll
-  for (int i = 0; i < kQuarter; ++i) {
-    counts[i] = shared.counts[quarter * kQuarter + i][digit];
+  for (int i = 0; i < kPart; ++i) {
+    counts[i] = shared.counts[part * kPart + i][digit];
     sum += counts[i];
   }
   uint32_t through = sum;
 #pragma unroll
-  for (int step = 1; step < 4; step *= 2) {
-    const uint32_t other = __shfl_up_sync(kAll, through, step, 4);
-    if (quarter >= static_cast<uint32_t>(step)) through += other;
+  for (int step = 1; step < kSharers; step *= 2) {
+    const uint32_t other = __shfl_up_sync(kAll, through, step, kSharers);
+    if (part >= static_cast<uint32_t>(step)) through += other;
   }
   const uint32_t begin = shared.next[digit];
   __syncwarp();
-  if (quarter == 3) shared.next[digit] = begin + through;
+  if (part == kSharers - 1) shared.next[digit] = begin + through;
   uint32_t place = begin + through - sum;
 #pragma unroll
-  for (int i = 0; i < kQuarter; ++i) {
-    shared.counts[quarter * kQuarter + i][digit] = place;
+  for (int i = 0; i < kPart; ++i) {
+    shared.counts[part * kPart + i][digit] = place;
     place += counts[i];
   }
 }

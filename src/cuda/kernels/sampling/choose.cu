@@ -13,7 +13,7 @@ namespace minfer::cuda {
 namespace sampling {
 namespace {
 
-constexpr int kKeys = 16;  // groups a thread holds
+constexpr int kKeys = 16384 / kThreads;  // groups a thread holds
 constexpr int kMostGroups = kKeys * kThreads;
 constexpr int kBins = kThreads;      // of the histogram
 constexpr int kMostChosen = 1024;    // groups
@@ -163,7 +163,7 @@ __device__ __forceinline__ uint32_t count_groups(const float (&held)[kKeys], int
   const uint32_t of_warp = __reduce_add_sync(kAll, count);
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = of_warp;
   __syncthreads();
-  return __reduce_add_sync(kAll, partial[threadIdx.x % 32]);
+  return __reduce_add_sync(kAll, of_warps(partial));
 }
 
 // Exactly `wanted` groups (or all), the first of those in order of maxima, ties by index.
