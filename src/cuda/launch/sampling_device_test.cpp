@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "cuda/launch/test_device.hpp"
+#include "cuda/runtime/device.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -444,6 +445,40 @@ TEST(SamplingDevice, ARowDependsOnNothingButItself) {
     alone.add({logits.begin(), logits.end()}, batch.rows[r], {edits.begin(), edits.end()});
     const std::vector<Sampled> out = run_batch(alone);
     EXPECT_EQ(std::memcmp(out.data(), &first[r], sizeof(Sampled)), 0) << r;
+  }
+}
+
+// A recorded launch does what the rows, the edits and the logits say when it is replayed.
+TEST(SamplingDevice, RecordedOnceItFollowsItsRows) {
+  const TestQueue queue(true);
+  constexpr int64_t kRows = 12;
+  constexpr int64_t kVocabulary = 20003;
+  const TestRows logits(ActivationFormat::f32, kRows, kVocabulary);
+  const TestArray rows(kRows * static_cast<int64_t>(sizeof(SamplingRow)));
+  const TestArray edits(kRows * 4000 * static_cast<int64_t>(sizeof(LogitEdit)));
+  const TestArray out(kRows * static_cast<int64_t>(sizeof(Sampled)));
+  const TestArray scratch(sample_scratch_bytes(kRows, kVocabulary));
+  const RecordedWork work(*queue, [&] {
+    launch_sample(*queue, {logits.view(), rows.as<SamplingRow>(), edits.as<LogitEdit>(),
+                           reinterpret_cast<Sampled*>(out.data()), scratch.data()});
+  });
+  Random random(31);
+  for (int i = 0; i < 4; ++i) {
+    const Batch batch = random_batch(random, kVocabulary, kRows);
+    ASSERT_LE(batch.edits.size() * sizeof(LogitEdit), static_cast<size_t>(edits.bytes()));
+    const TestRows values(ActivationFormat::f32, kRows, kVocabulary, batch.logits);
+    const auto put = [](const TestArray& to, const void* from, int64_t bytes) {
+      check_status(cudaMemcpy(to.data(), from, static_cast<size_t>(bytes), cudaMemcpyDefault), "test/put");
+    };
+    put(logits.array(), values.array().data(), logits.array().bytes());
+    put(rows, batch.rows.data(), rows.bytes());
+    put(edits, batch.edits.data(), static_cast<int64_t>(batch.edits.size() * sizeof(LogitEdit)));
+    check_status(cudaDeviceSynchronize(), "test/put");
+    work.replay(*queue);
+    queue.finish();
+    const std::vector<Sampled> replayed = out.download<Sampled>();
+    const std::vector<Sampled> direct = run_batch(batch);
+    ASSERT_EQ(std::memcmp(replayed.data(), direct.data(), direct.size() * sizeof(Sampled)), 0) << i;
   }
 }
 

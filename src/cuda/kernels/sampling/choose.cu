@@ -361,6 +361,25 @@ __device__ __noinline__ int32_t sample_of_all(const SampleParams& params, const 
   return id;
 }
 
+// The drawn token of a row that is not greedy.
+__device__ __forceinline__ int32_t draw_token(const SampleParams& params, const float* logits, int64_t index,
+                                              const SamplingRow& row, float tail, const float (&held)[kKeys],
+                                              Shared& shared) {
+  const bool whole = is_whole(row, params.vocabulary);
+  int32_t id = kNone;
+  if (!whole || tail != 0.0F) {
+    const int32_t most = row.top_k == 0 ? kMostCandidates : min(row.top_k, kMostCandidates);
+    Candidates list{};
+    list.keys = shared.sorted;
+    list.sums = shared.sums;
+    list.partial = shared.partial;
+    list.count = min(most, params.vocabulary);
+    find_best(params, logits, row, held, static_cast<uint32_t>(list.count), shared);
+    id = whole ? run_trial<1>(list, row, static_cast<double>(shared.row.edited_sum)) : run_stages<1>(list, row);
+  }
+  return id == kNone ? sample_of_all(params, logits, index, shared) : id;
+}
+
 __global__ void __launch_bounds__(kThreads, 1) choose_kernel(const __grid_constant__ SampleParams params) {
   extern __shared__ __align__(16) std::byte memory[];
   Shared& shared = *reinterpret_cast<Shared*>(memory);
@@ -371,7 +390,7 @@ __global__ void __launch_bounds__(kThreads, 1) choose_kernel(const __grid_consta
   const auto* logits = reinterpret_cast<const float*>(params.logits + index * params.stride);
   const bool greedy = row.temperature == 0.0F;
   if (greedy && threadIdx.x >= 32) return;
-  const float tail = greedy ? 0.0F : tail_temperature(row, params.vocabulary);
+  const float tail = tail_temperature(row, params.vocabulary);
   float held[kKeys];
   if (!greedy) load_maxima(params.maxima + index * params.groups, params.groups, held);
   if (threadIdx.x < 32) merge_tiles(params.stats + index * params.tiles, params.tiles, tail, shared);
@@ -383,23 +402,7 @@ __global__ void __launch_bounds__(kThreads, 1) choose_kernel(const __grid_consta
   const SampleStatus status = status_of(shared.row, params.vocabulary);
   Sampled result{0, status, status == SampleStatus::not_finite ? shared.row.culprit : -1, 0.0F};
   if (status == SampleStatus::ok) {
-    result.id = shared.row.best;
-    if (!greedy) {
-      const bool whole = is_whole(row, params.vocabulary);
-      result.id = kNone;
-      if (!whole || tail != 0.0F) {
-        const int32_t wanted = min(whole || row.top_k == 0 ? kMostCandidates : row.top_k, params.vocabulary);
-        find_best(params, logits, row, held, static_cast<uint32_t>(wanted), shared);
-        Candidates list{};
-        list.keys = shared.sorted;
-        list.sums = shared.sums;
-        list.partial = shared.partial;
-        list.count = min(wanted, kMostCandidates);
-        result.id =
-            whole ? run_trial<1>(list, row, static_cast<double>(shared.row.edited_sum)) : run_stages<1>(list, row);
-      }
-      if (result.id == kNone) result.id = sample_of_all(params, logits, index, shared);
-    }
+    result.id = greedy ? shared.row.best : draw_token(params, logits, index, row, tail, held, shared);
     const double below = static_cast<double>(logits[result.id]) - static_cast<double>(shared.row.largest);
     result.logprob = static_cast<float>(below - log(static_cast<double>(shared.row.sum)));
   }

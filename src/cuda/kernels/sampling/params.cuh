@@ -66,7 +66,7 @@ __device__ __forceinline__ bool is_whole(const SamplingRow& row, int32_t vocabul
 // Such a row is first tried with kMostCandidates: what is beyond them is known by its sum. At which temperature the sum
 // is needed: 1 for filters that may end within the candidates, the row's for a mere draw; 0: no trial.
 __device__ __forceinline__ float tail_temperature(const SamplingRow& row, int32_t vocabulary) {
-  if (!is_whole(row, vocabulary) || row.top_k != 0 || row.typical_p < 1.0F) return 0.0F;
+  if (row.temperature == 0.0F || !is_whole(row, vocabulary) || row.top_k != 0 || row.typical_p < 1.0F) return 0.0F;
   if (row.top_p < 1.0F || row.min_p > 0.0F) return 1.0F;
   return row.xtc_probability > 0.0F ? 0.0F : row.temperature;
 }

@@ -137,69 +137,24 @@ __device__ __forceinline__ void store_maxima(const float4 (&quads)[kQuads], floa
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 5) tiles_kernel(SampleParams params) {
-  __shared__ Shared shared;
-  allow_dependents();
-  wait_for_dependencies();
-  const auto row_index = static_cast<int64_t>(blockIdx.y);
-  const auto tile = static_cast<int32_t>(blockIdx.x);
-  const int32_t begin = tile * kTile;
-  const uint32_t warp = threadIdx.x / 32;
-  const bool leads = threadIdx.x % 32 == 0;
-  if (tile == 0 && row_index == 0 && threadIdx.x <= kSlots) {
-    reinterpret_cast<uint32_t*>(params.tickets)[threadIdx.x] = 0;
-  }
-  const auto* logits = reinterpret_cast<const float*>(params.logits + row_index * params.stride);
-  float4 quads[kQuads];
-#pragma unroll
-  for (int q = 0; q < kQuads; ++q) {
-    quads[q] = load_logits(logits, begin + (q * kThreads + static_cast<int32_t>(threadIdx.x)) * 4, params.vocabulary);
-  }
-  const SamplingRow row = params.rows[row_index];
-  const float first = logits[0];
+__device__ __forceinline__ float finite_or_zero(float x) {
+  return x > -kInfinity && x < kInfinity ? x : 0.0F;
+}
 
-  int32_t culprit = 0;
-  bool differs = false;
-  inspect(quads, begin, params.vocabulary, first, culprit, differs);
-  culprit = __reduce_min_sync(kAll, culprit);
-  const bool warp_differs = __any_sync(kAll, differs);
-  if (leads) {
-    shared.culprit[warp] = culprit;
-    shared.differs[warp] = warp_differs ? 1 : 0;
-  }
-  TileStats stats{};
-  stats.largest = block_largest(largest_of(quads), shared.largest);
-  const float base = stats.largest > -kInfinity && stats.largest < kInfinity ? stats.largest : 0.0F;
-  float sum = warp_sum(exp_sum<false>(quads, base, 1.0F));
+// The tile after the row's edits; its largest then, in every thread.
+__device__ __forceinline__ float edit_tile(const SampleParams& params, const SamplingRow& row, int32_t begin,
+                                           Shared& shared, float4 (&quads)[kQuads], float largest, bool& broken) {
+  if (row.edits == 0) return largest;
+  const LogitEdit* edits = params.edits + row.first_edit;
+  const int32_t from = first_edit_from(edits, row.edits, begin);
+  const int32_t to = first_edit_from(edits, row.edits, begin + kTile);
+  if (from == to) return largest;
+  broken = apply_edits(edits, from, to, begin, shared.values, quads);
+  return block_largest(largest_of(quads), shared.edited);
+}
 
-  bool broken = false;
-  stats.edited = stats.largest;
-  if (row.edits > 0) {
-    const LogitEdit* edits = params.edits + row.first_edit;
-    const int32_t from = first_edit_from(edits, row.edits, begin);
-    const int32_t to = first_edit_from(edits, row.edits, begin + kTile);
-    if (from < to) {
-      broken = apply_edits(edits, from, to, begin, shared.values, quads);
-      stats.edited = block_largest(largest_of(quads), shared.edited);
-    }
-  }
-  const float tail = row.temperature == 0.0F ? 0.0F : tail_temperature(row, params.vocabulary);
-  float edited_sum = 0.0F;
-  if (tail != 0.0F) {
-    const float edited_base = stats.edited > -kInfinity && stats.edited < kInfinity ? stats.edited : 0.0F;
-    edited_sum = warp_sum(exp_sum<true>(quads, edited_base, tail));
-  }
-  const int32_t best = __reduce_min_sync(kAll, first_equal(quads, begin, stats.edited));
-  const bool warp_broken = __any_sync(kAll, broken);
-  if (leads) {
-    shared.sum[warp] = sum;
-    shared.edited_sum[warp] = edited_sum;
-    shared.best[warp] = best;
-    shared.broken[warp] = warp_broken ? 1 : 0;
-  }
-  if (row.temperature != 0.0F) store_maxima(quads, params.maxima + row_index * params.groups, begin, params.groups);
-  __syncthreads();
-  if (threadIdx.x != 0) return;
+// Adds up what the warps left, in order.
+__device__ __forceinline__ void merge_warps(const Shared& shared, TileStats& stats) {
   stats.best = kNone;
   stats.culprit = kNone;
   for (int w = 0; w < kWarps; ++w) {
@@ -210,7 +165,55 @@ __global__ void __launch_bounds__(kThreads, 5) tiles_kernel(SampleParams params)
     stats.differs |= static_cast<int32_t>(shared.differs[w]);
     stats.broken |= static_cast<int32_t>(shared.broken[w]);
   }
-  params.stats[row_index * params.tiles + tile] = stats;
+}
+
+__global__ void __launch_bounds__(kThreads, 5) tiles_kernel(const __grid_constant__ SampleParams params) {
+  __shared__ Shared shared;
+  allow_dependents();
+  wait_for_dependencies();
+  const auto index = static_cast<int64_t>(blockIdx.y);
+  const auto begin = static_cast<int32_t>(blockIdx.x) * kTile;
+  const uint32_t warp = threadIdx.x / 32;
+  const bool leads = threadIdx.x % 32 == 0;
+  if (blockIdx.x == 0 && index == 0 && threadIdx.x <= kSlots) {
+    reinterpret_cast<uint32_t*>(params.tickets)[threadIdx.x] = 0;
+  }
+  const auto* logits = reinterpret_cast<const float*>(params.logits + index * params.stride);
+  float4 quads[kQuads];
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    quads[q] = load_logits(logits, begin + (q * kThreads + static_cast<int32_t>(threadIdx.x)) * 4, params.vocabulary);
+  }
+  const SamplingRow row = params.rows[index];
+  int32_t culprit = 0;
+  bool differs = false;
+  inspect(quads, begin, params.vocabulary, logits[0], culprit, differs);
+  culprit = __reduce_min_sync(kAll, culprit);
+  differs = __any_sync(kAll, differs);
+  TileStats stats{};
+  stats.largest = block_largest(largest_of(quads), shared.largest);
+  const float sum = warp_sum(exp_sum<false>(quads, finite_or_zero(stats.largest), 1.0F));
+
+  bool broken = false;
+  stats.edited = edit_tile(params, row, begin, shared, quads, stats.largest, broken);
+  broken = __any_sync(kAll, broken);
+  const float tail = tail_temperature(row, params.vocabulary);
+  float edited_sum = 0.0F;
+  if (tail != 0.0F) edited_sum = warp_sum(exp_sum<true>(quads, finite_or_zero(stats.edited), tail));
+  const int32_t best = __reduce_min_sync(kAll, first_equal(quads, begin, stats.edited));
+  if (leads) {
+    shared.sum[warp] = sum;
+    shared.edited_sum[warp] = edited_sum;
+    shared.best[warp] = best;
+    shared.culprit[warp] = culprit;
+    shared.differs[warp] = differs ? 1 : 0;
+    shared.broken[warp] = broken ? 1 : 0;
+  }
+  if (row.temperature != 0.0F) store_maxima(quads, params.maxima + index * params.groups, begin, params.groups);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  merge_warps(shared, stats);
+  params.stats[index * params.tiles + blockIdx.x] = stats;
 }
 
 }  // namespace
