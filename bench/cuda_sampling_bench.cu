@@ -4,9 +4,10 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -98,9 +99,8 @@ double microseconds(const Queue& queue, const Case& which, int64_t rows, int64_t
   require(cudaGraphDestroy(graph));
   require(cudaEventDestroy(start));
   require(cudaEventDestroy(stop));
-  for (const void* data :
-       {static_cast<const void*>(logits), static_cast<const void*>(device_rows), static_cast<const void*>(device_edits),
-        static_cast<const void*>(out), static_cast<const void*>(scratch)}) {
+  for (const void* data : {static_cast<const void*>(device_rows), static_cast<const void*>(device_edits),
+                           static_cast<const void*>(out), static_cast<const void*>(scratch)}) {
     require(cudaFree(const_cast<void*>(data)));
   }
   return times[times.size() / 2];
@@ -157,6 +157,8 @@ void bench(int64_t only_rows) {
 }  // namespace minfer::cuda
 
 int main(int argc, char** argv) {
-  minfer::cuda::bench(argc > 1 ? std::atoll(argv[1]) : 0);
+  int64_t rows = 0;
+  if (argc > 1) std::from_chars(argv[1], argv[1] + std::strlen(argv[1]), rows);
+  minfer::cuda::bench(rows);
   return 0;
 }

@@ -391,6 +391,35 @@ TEST(SamplingDevice, GreedyTakesTheLowestIdOfTies) {
   }
 }
 
+// Of equal logits, one a group, the lowest ids are the candidates: by bisection, and by bins where one logit is higher.
+TEST(SamplingDevice, TopKTakesTheLowestIdsOfTies) {
+  for (const size_t vocabulary : {size_t{3000}, size_t{4096}, size_t{20000}, size_t{100000}}) {
+    Batch batch;
+    std::vector<int32_t> expected;
+    for (const bool with_higher : {false, true}) {
+      std::vector<float> logits(vocabulary, -1.0F);
+      std::vector<int32_t> ids;
+      for (size_t start = 0; start + 32 <= vocabulary; start += 32) {
+        const size_t id = start + start / 32 * 7 % 32;
+        logits[id] = 2.0F;
+        ids.push_back(static_cast<int32_t>(id));
+      }
+      if (with_higher) logits[static_cast<size_t>(ids[0])] = 9.0F;
+      for (const int32_t top_k : {1, 2, 40, 64, 65, 256}) {
+        SamplingRow row = kGreedyRow;
+        row.temperature = 1.0F;
+        row.top_k = top_k;
+        row.uniform = std::nextafter(1.0, 0.0);
+        if (static_cast<size_t>(top_k) > ids.size()) continue;
+        batch.add(logits, row);
+        expected.push_back(ids[static_cast<size_t>(top_k) - 1]);
+      }
+    }
+    const std::vector<Sampled> out = run_batch(batch);
+    for (size_t r = 0; r < out.size(); ++r) EXPECT_EQ(out[r].id, expected[r]) << vocabulary << " " << r;
+  }
+}
+
 TEST(SamplingDevice, TellsWhatIsWrongOfARow) {
   SamplingRow drawn = kGreedyRow;
   drawn.temperature = 1.0F;
