@@ -6,6 +6,7 @@
 // seed gives equal tokens whatever else is in the batch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "cuda/launch/activation.hpp"
@@ -22,7 +23,7 @@ struct LogitEdit {
 };
 
 struct SamplingRow {
-  int32_t first_edit;  // of the launch's edits; each token at most once
+  int32_t first_edit;  // of the launch's edits; ascending by token, each at most once
   int32_t edits;
   float temperature;      // 0: greedy, the rest is not looked at
   int32_t top_k;          // 0: off
@@ -44,20 +45,26 @@ enum class SampleStatus : int32_t {
   forbidden,   // the edits left no finite logit, or made one NaN or +infinity
 };
 struct Sampled {
-  int32_t id;
+  int32_t id;  // 0 where not ok: what is queued behind finds a token that exists
   SampleStatus status;
-  int32_t culprit;  // token of a not_finite logit
-  float logprob;    // of the token under the softmax of the unedited logits
+  int32_t culprit;  // the first token whose logit is not_finite, else -1
+  float logprob;    // of the token under the softmax of the unedited logits; 0 where not ok
 };
 
+inline constexpr int64_t kMaxSampledVocabulary = int64_t{1} << 19;
+inline constexpr int64_t kMaxSampledRows = 65535;
+
 struct SampleArgs {
-  Rows logits;                        // f32 [rows][vocabulary]; edited in place
+  Rows logits;                        // f32 [rows][vocabulary]; not changed
   const SamplingRow* rows = nullptr;  // [logits.rows], on the device
   const LogitEdit* edits = nullptr;   // on the device
   Sampled* out = nullptr;             // [logits.rows], on the device
   std::byte* scratch = nullptr;       // sample_scratch_bytes
 };
+// Of any content; for launches that follow each other on one stream.
 int64_t sample_scratch_bytes(int64_t rows, int64_t vocabulary);
+// A row's result depends on nothing but its logits, its SamplingRow and its edits, and is the same every time. Two
+// launches whatever the rows ask for, so that they can be recorded. Errors: internal for shapes beyond the limits.
 void launch_sample(const Queue& queue, const SampleArgs& args);
 
 }  // namespace minfer::cuda

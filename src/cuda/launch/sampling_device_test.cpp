@@ -1,0 +1,580 @@
+// The sampler on the card against a plain scalar one, written again here from the order of stages: equal ids wherever
+// no decision hangs on the rounding of a sum. The reference tells how near each decision was (its margin).
+#include "cuda/launch/sampling.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <span>
+
+#include "base/error.hpp"
+#include "cuda/launch/test_device.hpp"
+#include "cuda/runtime/device.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr double kSureMargin = 1e-6;        // decisions farther from a boundary must be equal
+constexpr double kLogprobTolerance = 4e-6;  // absolute, and relative to the logit's distance from the largest
+constexpr SamplingRow kGreedyRow = {0, 0, 0.0F, 0, 1.0F, 1.0F, 0.0F, 0.0F, 0.5F, 0.0F, 0.0};
+
+struct Candidate {
+  int32_t id;
+  float logit;
+  float p;
+};
+bool ranks_before(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+class Reference {
+ public:
+  Reference(std::span<const float> logits, const SamplingRow& row, std::span<const LogitEdit> edits)
+      : logits_(logits), row_(row), edits_(edits) {}
+
+  Sampled sample() {
+    Sampled out{0, check(), -1, 0.0F};
+    if (out.status == SampleStatus::not_finite) out.culprit = culprit_;
+    if (out.status != SampleStatus::ok) return out;
+    out.id = row_.temperature == 0.0F ? best() : choose();
+    double sum = 0;
+    const double largest = *std::max_element(logits_.begin(), logits_.end());
+    for (const float x : logits_) sum += std::exp(x - largest);
+    out.logprob = static_cast<float>(logits_[static_cast<size_t>(out.id)] - largest - std::log(sum));
+    return out;
+  }
+  double margin() const { return margin_; }
+
+ private:
+  SampleStatus check() {
+    bool finite = false;
+    bool differs = logits_.size() == 1;
+    for (size_t i = 0; i < logits_.size(); ++i) {
+      if (std::isnan(logits_[i]) || logits_[i] == kInfinity) {
+        culprit_ = static_cast<int32_t>(i);
+        return SampleStatus::not_finite;
+      }
+      finite |= logits_[i] != -kInfinity;
+      differs |= logits_[i] != logits_[0];
+    }
+    if (!finite) return SampleStatus::no_finite;
+    if (!differs) return SampleStatus::all_equal;
+    edited_.assign(logits_.begin(), logits_.end());
+    for (const LogitEdit& edit : edits_) {
+      float& logit = edited_[static_cast<size_t>(edit.token)];
+      logit += edit.bias;
+      if (edit.repeat != 1.0F) logit = logit > 0 ? logit / edit.repeat : logit * edit.repeat;
+      logit -= edit.subtract;
+    }
+    finite = false;
+    for (const float logit : edited_) {
+      if (std::isnan(logit) || logit == kInfinity) return SampleStatus::forbidden;
+      finite |= logit != -kInfinity;
+    }
+    return finite ? SampleStatus::ok : SampleStatus::forbidden;
+  }
+  int32_t best() const {
+    return static_cast<int32_t>(std::max_element(edited_.begin(), edited_.end()) - edited_.begin());
+  }
+  int32_t choose() {
+    for (size_t i = 0; i < edited_.size(); ++i) list_.push_back({static_cast<int32_t>(i), edited_[i], 0.0F});
+    std::sort(list_.begin(), list_.end(), ranks_before);
+    if (row_.top_k != 0) list_.resize(std::min(list_.size(), static_cast<size_t>(row_.top_k)));
+    typical();
+    if (row_.top_p < 1.0F) {
+      softmax();
+      keep(reaching(static_cast<double>(row_.top_p)));
+    }
+    if (row_.min_p > 0.0F) {
+      const float least = list_.front().logit + std::log(row_.min_p);
+      size_t count = 0;
+      for (; count < list_.size() && list_[count].logit >= least; ++count) {
+      }
+      for (const Candidate& c : list_) near(std::fabs(static_cast<double>(c.logit) - static_cast<double>(least)));
+      keep(count);
+    }
+    xtc();
+    const float largest = list_.front().logit;
+    for (Candidate& c : list_) c.logit = (c.logit - largest) / row_.temperature;
+    return draw();
+  }
+  void softmax() {
+    const float largest = list_.front().logit;
+    double sum = 0;
+    for (Candidate& c : list_) sum += c.p = std::exp(c.logit - largest);
+    for (Candidate& c : list_) c.p = static_cast<float>(c.p / sum);
+  }
+  // How many of the first make a sum of at least `target`.
+  size_t reaching(double target) {
+    double sum = 0;
+    size_t count = 0;
+    while (count < list_.size() && sum < target) {
+      sum += static_cast<double>(list_[count++].p);
+      near(std::fabs(sum - target));
+    }
+    return count;
+  }
+  void keep(size_t count) { list_.resize(std::clamp<size_t>(count, 1, list_.size())); }
+  void near(double distance) { margin_ = std::min(margin_, distance); }
+  void typical() {
+    if (row_.typical_p >= 1.0F) return;
+    softmax();
+    double entropy = 0;
+    for (const Candidate& c : list_) {
+      if (c.p > 0) entropy -= static_cast<double>(c.p) * std::log(static_cast<double>(c.p));
+    }
+    const auto distance = [&](const Candidate& c) { return std::fabs(-std::log(static_cast<double>(c.p)) - entropy); };
+    std::sort(list_.begin(), list_.end(), [&](const Candidate& a, const Candidate& b) {
+      const double of_a = distance(a);
+      const double of_b = distance(b);
+      return of_a < of_b || (of_a == of_b && ranks_before(a, b));
+    });
+    const size_t count = std::clamp<size_t>(reaching(static_cast<double>(row_.typical_p)), 1, list_.size());
+    // Who is at the cut depends on two distances, of candidates at both sides of the entropy.
+    for (size_t i = count == 1 ? 0 : count - 2; i < std::min(count + 1, list_.size() - 1); ++i) {
+      if (list_[i].p != list_[i + 1].p) near(std::fabs(distance(list_[i]) - distance(list_[i + 1])));
+    }
+    keep(count);
+    std::sort(list_.begin(), list_.end(), ranks_before);
+  }
+  void xtc() {
+    if (row_.xtc_probability <= 0.0F || row_.xtc_threshold > 0.5F || list_.size() < 2) return;
+    if (row_.xtc_uniform >= row_.xtc_probability) return;
+    softmax();
+    size_t above = 0;
+    for (; above < list_.size() && list_[above].p >= row_.xtc_threshold; ++above) {
+    }
+    for (const Candidate& c : list_) {
+      near(std::fabs(static_cast<double>(c.p) / static_cast<double>(row_.xtc_threshold) - 1));
+    }
+    if (above >= 2) list_.erase(list_.begin(), list_.begin() + static_cast<long>(above - 1));
+  }
+  int32_t draw() {
+    softmax();
+    double sum = 0;
+    int32_t id = list_.front().id;
+    for (const Candidate& c : list_) {
+      if (c.p <= 0) continue;
+      id = c.id;
+      sum += static_cast<double>(c.p);
+      near(std::fabs(sum - row_.uniform));
+      if (row_.uniform < sum) break;
+    }
+    return id;
+  }
+
+  std::span<const float> logits_;
+  const SamplingRow& row_;
+  std::span<const LogitEdit> edits_;
+  int32_t culprit_ = -1;
+  std::vector<float> edited_;
+  std::vector<Candidate> list_;
+  double margin_ = std::numeric_limits<double>::infinity();
+};
+
+// Rows of one launch.
+struct Batch {
+  int64_t vocabulary = 0;
+  std::vector<float> logits;  // [rows][vocabulary]
+  std::vector<SamplingRow> rows;
+  std::vector<LogitEdit> edits;
+
+  std::span<const float> logits_of(size_t row) const {
+    return std::span(logits).subspan(row * static_cast<size_t>(vocabulary), static_cast<size_t>(vocabulary));
+  }
+  std::span<const LogitEdit> edits_of(size_t row) const {
+    return std::span(edits).subspan(static_cast<size_t>(rows[row].first_edit), static_cast<size_t>(rows[row].edits));
+  }
+  void add(const std::vector<float>& values, SamplingRow row, const std::vector<LogitEdit>& of_row = {}) {
+    vocabulary = static_cast<int64_t>(values.size());
+    row.first_edit = static_cast<int32_t>(edits.size());
+    row.edits = static_cast<int32_t>(of_row.size());
+    logits.insert(logits.end(), values.begin(), values.end());
+    rows.push_back(row);
+    edits.insert(edits.end(), of_row.begin(), of_row.end());
+  }
+};
+
+std::vector<Sampled> run_batch(const Batch& batch) {
+  const TestQueue queue(true);
+  const auto count = static_cast<int64_t>(batch.rows.size());
+  const TestRows logits(ActivationFormat::f32, count, batch.vocabulary, batch.logits);
+  const TestArray rows(batch.rows);
+  const TestArray edits(batch.edits);
+  const TestArray out(count * static_cast<int64_t>(sizeof(Sampled)));
+  const TestArray scratch(sample_scratch_bytes(count, batch.vocabulary));
+  const std::vector<std::byte> before = logits.bytes();
+  launch_sample(*queue, {logits.view(), rows.as<SamplingRow>(), edits.as<LogitEdit>(),
+                         reinterpret_cast<Sampled*>(out.data()), scratch.data()});
+  queue.finish();
+  EXPECT_TRUE(before == logits.bytes()) << "the logits changed";
+  return out.download<Sampled>();
+}
+
+struct Tally {
+  int64_t rows = 0;
+  int64_t near = 0;  // other tokens where a decision was near its boundary
+};
+
+void expect_as_reference(const Batch& batch, Tally& tally) {
+  const std::vector<Sampled> out = run_batch(batch);
+  for (size_t r = 0; r < batch.rows.size(); ++r) {
+    const SamplingRow& row = batch.rows[r];
+    Reference reference(batch.logits_of(r), row, batch.edits_of(r));
+    const Sampled expected = reference.sample();
+    ++tally.rows;
+    ASSERT_EQ(out[r].status, expected.status) << "row " << r << " of " << batch.vocabulary;
+    ASSERT_EQ(out[r].culprit, expected.culprit) << "row " << r << " of " << batch.vocabulary;
+    if (out[r].id != expected.id) {
+      ASSERT_LT(reference.margin(), kSureMargin)
+          << "row " << r << " of " << batch.vocabulary << ": " << out[r].id << " for " << expected.id
+          << ", temperature " << row.temperature << ", top_k " << row.top_k << ", typical " << row.typical_p
+          << ", top_p " << row.top_p << ", min_p " << row.min_p << ", xtc " << row.xtc_probability << " "
+          << row.xtc_threshold << " " << row.xtc_uniform << ", uniform " << row.uniform << ", edits " << row.edits;
+      ++tally.near;
+    } else {
+      ASSERT_NEAR(out[r].logprob, expected.logprob, kLogprobTolerance * std::max(1.0F, std::fabs(expected.logprob)));
+    }
+  }
+}
+
+using Random = std::mt19937;
+
+float uniform_float(Random& random, float low, float high) {
+  return std::uniform_real_distribution<float>(low, high)(random);
+}
+int32_t uniform_int(Random& random, int32_t low, int32_t high) {
+  return std::uniform_int_distribution<int32_t>(low, high)(random);
+}
+
+// Distributions: 0 normal, 1 as of a sure model, 2 many ties, 3 few finite, 4 nearly flat, 5 wide, 6 mostly equal.
+constexpr int32_t kDistributions = 7;
+std::vector<float> random_logits(Random& random, int64_t vocabulary, int32_t distribution) {
+  std::normal_distribution<float> normal;
+  std::vector<float> logits(static_cast<size_t>(vocabulary));
+  for (float& x : logits) x = normal(random) * 3.0F;
+  const auto any = [&] { return static_cast<size_t>(uniform_int(random, 0, static_cast<int32_t>(vocabulary) - 1)); };
+  switch (distribution) {
+    case 1:
+      for (int i = 0; i < 20; ++i) logits[any()] = uniform_float(random, 10, 25);
+      break;
+    case 2:
+      for (float& x : logits) x = std::nearbyint(x);
+      break;
+    case 3: {
+      const std::vector<float> all = logits;
+      std::fill(logits.begin(), logits.end(), -kInfinity);
+      for (int i = 0; i < 30; ++i) {
+        const size_t at = any();
+        logits[at] = all[at];
+      }
+      break;
+    }
+    case 4:
+      for (float& x : logits) x *= 1e-3F;
+      break;
+    case 5:
+      for (float& x : logits) x *= 100.0F;
+      break;
+    case 6:
+      for (float& x : logits) x = x > 6.0F ? 0.5F : -0.0F;
+      logits[any()] = 0.0F;
+      logits[any()] = 1.0F;
+      break;
+    default:
+      break;
+  }
+  return logits;
+}
+
+bool one_in(Random& random, int32_t n) {
+  return uniform_int(random, 1, n) == 1;
+}
+
+SamplingRow random_row(Random& random) {
+  SamplingRow row = kGreedyRow;
+  if (one_in(random, 12)) return row;
+  row.temperature = one_in(random, 3) ? 1.0F : std::exp(uniform_float(random, -4.0F, 2.0F));
+  const int32_t kind = uniform_int(random, 0, 9);
+  row.top_k = kind < 4 ? uniform_int(random, 1, 64) : kind < 6 ? uniform_int(random, 65, 256) : 0;
+  if (kind == 9) row.top_k = uniform_int(random, 257, 3000);
+  if (one_in(random, 4)) row.typical_p = uniform_float(random, 0.0F, 1.0F);
+  if (one_in(random, 2)) row.top_p = uniform_float(random, 0.0F, 1.0F);
+  if (one_in(random, 2)) row.min_p = std::exp(uniform_float(random, -8.0F, 0.0F));
+  if (one_in(random, 4)) row.xtc_probability = uniform_float(random, 0.0F, 1.0F);
+  row.xtc_threshold = uniform_float(random, 0.01F, 0.6F);
+  row.xtc_uniform = uniform_float(random, 0.0F, 1.0F);
+  row.uniform = std::uniform_real_distribution<double>()(random);
+  if (one_in(random, 20)) row.uniform = one_in(random, 2) ? 0.0 : std::nextafter(1.0, 0.0);
+  return row;
+}
+
+// Ascending by token, among them the most likely ones.
+std::vector<LogitEdit> random_edits(Random& random, const std::vector<float>& logits, int32_t count) {
+  std::map<int32_t, LogitEdit> edits;
+  for (int32_t i = 0; i < count; ++i) {
+    const bool best = i == 0 && one_in(random, 2);
+    const int32_t token = best ? static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())
+                               : uniform_int(random, 0, static_cast<int32_t>(logits.size()) - 1);
+    LogitEdit edit{token, 0.0F, 1.0F, 0.0F};
+    if (one_in(random, 2)) edit.bias = one_in(random, 6) ? -kInfinity : uniform_float(random, -5, 15);
+    if (one_in(random, 2)) edit.repeat = uniform_float(random, 0.5F, 2.0F);
+    if (one_in(random, 2)) edit.subtract = uniform_float(random, -1.0F, 3.0F);
+    edits[token] = edit;
+  }
+  std::vector<LogitEdit> sorted;
+  for (const auto& [token, edit] : edits) sorted.push_back(edit);
+  return sorted;
+}
+
+Batch random_batch(Random& random, int64_t vocabulary, int64_t rows) {
+  Batch batch;
+  for (int64_t r = 0; r < rows; ++r) {
+    const std::vector<float> logits = random_logits(random, vocabulary, uniform_int(random, 0, kDistributions - 1));
+    const int32_t most = one_in(random, 4) ? 3000 : 40;
+    batch.add(logits, random_row(random),
+              random_edits(random, logits, one_in(random, 2) ? uniform_int(random, 1, most) : 0));
+  }
+  return batch;
+}
+
+TEST(SamplingDevice, GivesTheTokensOfThePlainSampler) {
+  Random random(11);
+  Tally tally;
+  for (int i = 0; i < 20; ++i) {
+    for (const int64_t vocabulary : {1, 2, 3, 31, 33, 255, 257, 300, 1000, 4095, 4097, 5003}) {
+      expect_as_reference(random_batch(random, vocabulary, 9), tally);
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GE(tally.rows, 2000);
+  EXPECT_LT(tally.near, tally.rows / 200);
+  RecordProperty("near", std::to_string(tally.near));
+}
+
+TEST(SamplingDevice, GivesTheTokensOfThePlainSamplerForLargeVocabularies) {
+  Random random(12);
+  Tally tally;
+  for (const int64_t vocabulary : {32000, 49152, 128256, 151936, 151935, 262144, 262145, 400001}) {
+    expect_as_reference(random_batch(random, vocabulary, 24), tally);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_LE(tally.near, 4);
+}
+
+TEST(SamplingDevice, GreedyTakesTheLowestIdOfTies) {
+  Batch batch;
+  for (const size_t at : {size_t{0}, size_t{7}, size_t{4095}, size_t{4096}, size_t{9000}}) {
+    std::vector<float> logits(9001, -1.0F);
+    logits[at] = 2.0F;
+    logits[9000] = 2.0F;
+    batch.add(logits, kGreedyRow);
+  }
+  std::vector<float> zeros(9001, -1.0F);
+  zeros[5000] = -0.0F;
+  zeros[8000] = 0.0F;
+  batch.add(zeros, kGreedyRow);
+  batch.add(zeros, kGreedyRow, {{5000, -kInfinity, 1.0F, 0.0F}});
+  const std::vector<Sampled> out = run_batch(batch);
+  const int32_t expected[] = {0, 7, 4095, 4096, 9000, 5000, 8000};
+  for (size_t r = 0; r < out.size(); ++r) {
+    EXPECT_EQ(out[r].status, SampleStatus::ok);
+    EXPECT_EQ(out[r].id, expected[r]) << r;
+  }
+}
+
+// Of equal logits, one a group, the lowest ids are the candidates: by bisection, and by bins where one logit is higher.
+TEST(SamplingDevice, TopKTakesTheLowestIdsOfTies) {
+  for (const size_t vocabulary : {size_t{3000}, size_t{4096}, size_t{20000}, size_t{100000}}) {
+    Batch batch;
+    std::vector<int32_t> expected;
+    for (const bool with_higher : {false, true}) {
+      std::vector<float> logits(vocabulary, -1.0F);
+      std::vector<int32_t> ids;
+      for (size_t start = 0; start + 32 <= vocabulary; start += 32) {
+        const size_t id = start + start / 32 * 7 % 32;
+        logits[id] = 2.0F;
+        ids.push_back(static_cast<int32_t>(id));
+      }
+      if (with_higher) logits[static_cast<size_t>(ids[0])] = 9.0F;
+      for (const int32_t top_k : {1, 2, 40, 64, 65, 256}) {
+        SamplingRow row = kGreedyRow;
+        row.temperature = 1.0F;
+        row.top_k = top_k;
+        row.uniform = std::nextafter(1.0, 0.0);
+        if (static_cast<size_t>(top_k) > ids.size()) continue;
+        batch.add(logits, row);
+        expected.push_back(ids[static_cast<size_t>(top_k) - 1]);
+      }
+    }
+    const std::vector<Sampled> out = run_batch(batch);
+    for (size_t r = 0; r < out.size(); ++r) EXPECT_EQ(out[r].id, expected[r]) << vocabulary << " " << r;
+  }
+}
+
+TEST(SamplingDevice, TellsWhatIsWrongOfARow) {
+  SamplingRow drawn = kGreedyRow;
+  drawn.temperature = 1.0F;
+  drawn.top_k = 40;
+  SamplingRow all = drawn;
+  all.top_k = 0;
+  for (const SamplingRow& row : {kGreedyRow, drawn, all}) {
+    Random random(3);
+    const std::vector<float> good = random_logits(random, 10001, 0);
+    Batch batch;
+    std::vector<float> logits = good;
+    logits[9999] = kNan;
+    logits[5000] = kInfinity;
+    batch.add(logits, row);
+    std::fill(logits.begin(), logits.end(), kNan);
+    batch.add(logits, row);
+    std::fill(logits.begin(), logits.end(), -kInfinity);
+    batch.add(logits, row);
+    std::fill(logits.begin(), logits.end(), 0.25F);
+    batch.add(logits, row);
+    batch.add(good, row, {{10000, kNan, 1.0F, 0.0F}});
+    batch.add(good, row, {{77, kInfinity, 1.0F, 0.0F}});
+    std::fill(logits.begin(), logits.end(), -kInfinity);
+    logits[6000] = 1.0F;
+    batch.add(logits, row, {{6000, -kInfinity, 1.0F, 0.0F}});
+    batch.add(logits, row);
+    const std::vector<Sampled> out = run_batch(batch);
+    const SampleStatus expected[] = {SampleStatus::not_finite, SampleStatus::not_finite, SampleStatus::no_finite,
+                                     SampleStatus::all_equal,  SampleStatus::forbidden,  SampleStatus::forbidden,
+                                     SampleStatus::forbidden,  SampleStatus::ok};
+    for (size_t r = 0; r < out.size(); ++r) EXPECT_EQ(out[r].status, expected[r]) << r;
+    EXPECT_EQ(out[0].culprit, 5000);
+    EXPECT_EQ(out[1].culprit, 0);
+    EXPECT_EQ(out[2].culprit, -1);
+    EXPECT_EQ(out[7].id, 6000);
+    EXPECT_EQ(out[7].logprob, 0.0F);
+    EXPECT_EQ(out[4].id, 0);
+  }
+}
+
+// Results equal bit for bit, again and alone.
+TEST(SamplingDevice, ARowDependsOnNothingButItself) {
+  Random random(21);
+  const Batch batch = random_batch(random, 40001, 40);
+  const std::vector<Sampled> first = run_batch(batch);
+  const std::vector<Sampled> second = run_batch(batch);
+  ASSERT_EQ(std::memcmp(first.data(), second.data(), first.size() * sizeof(Sampled)), 0);
+  for (size_t r = 0; r < batch.rows.size(); r += 3) {
+    Batch alone;
+    const auto logits = batch.logits_of(r);
+    const auto edits = batch.edits_of(r);
+    alone.add({logits.begin(), logits.end()}, batch.rows[r], {edits.begin(), edits.end()});
+    const std::vector<Sampled> out = run_batch(alone);
+    EXPECT_EQ(std::memcmp(out.data(), &first[r], sizeof(Sampled)), 0) << r;
+  }
+}
+
+// A recorded launch does what the rows, the edits and the logits say when it is replayed.
+TEST(SamplingDevice, RecordedOnceItFollowsItsRows) {
+  const TestQueue queue(true);
+  constexpr int64_t kRows = 12;
+  constexpr int64_t kVocabulary = 20003;
+  const TestRows logits(ActivationFormat::f32, kRows, kVocabulary);
+  const TestArray rows(kRows * static_cast<int64_t>(sizeof(SamplingRow)));
+  const TestArray edits(kRows * 4000 * static_cast<int64_t>(sizeof(LogitEdit)));
+  const TestArray out(kRows * static_cast<int64_t>(sizeof(Sampled)));
+  const TestArray scratch(sample_scratch_bytes(kRows, kVocabulary));
+  const RecordedWork work(*queue, [&] {
+    launch_sample(*queue, {logits.view(), rows.as<SamplingRow>(), edits.as<LogitEdit>(),
+                           reinterpret_cast<Sampled*>(out.data()), scratch.data()});
+  });
+  Random random(31);
+  for (int i = 0; i < 4; ++i) {
+    const Batch batch = random_batch(random, kVocabulary, kRows);
+    ASSERT_LE(batch.edits.size() * sizeof(LogitEdit), static_cast<size_t>(edits.bytes()));
+    const TestRows values(ActivationFormat::f32, kRows, kVocabulary, batch.logits);
+    const auto put = [](const TestArray& to, const void* from, int64_t bytes) {
+      check_status(cudaMemcpy(to.data(), from, static_cast<size_t>(bytes), cudaMemcpyDefault), "test/put");
+    };
+    put(logits.array(), values.array().data(), logits.array().bytes());
+    put(rows, batch.rows.data(), rows.bytes());
+    put(edits, batch.edits.data(), static_cast<int64_t>(batch.edits.size() * sizeof(LogitEdit)));
+    check_status(cudaDeviceSynchronize(), "test/put");
+    work.replay(*queue);
+    queue.finish();
+    const std::vector<Sampled> replayed = out.download<Sampled>();
+    const std::vector<Sampled> direct = run_batch(batch);
+    ASSERT_EQ(std::memcmp(replayed.data(), direct.data(), direct.size() * sizeof(Sampled)), 0) << i;
+  }
+}
+
+// More rows that sort all their logits than there is memory for at a time.
+TEST(SamplingDevice, RowsWaitForMemory) {
+  Random random(22);
+  Batch batch;
+  for (int r = 0; r < 256; ++r) {
+    SamplingRow row = kGreedyRow;
+    row.temperature = 3.0F;
+    row.uniform = std::uniform_real_distribution<double>()(random);
+    batch.add(random_logits(random, 2050, 4), row);
+  }
+  Tally tally;
+  expect_as_reference(batch, tally);
+  EXPECT_LE(tally.near, 2);
+}
+
+// Chi-square of draws from a small vocabulary by a card full of rows.
+void expect_distribution(SamplingRow row, const std::vector<double>& probabilities) {
+  constexpr int kLaunches = 100;
+  constexpr int kRows = 2000;
+  std::vector<float> logits;
+  for (const double p : probabilities) logits.push_back(static_cast<float>(std::log(p)));
+  std::vector<double> counts(logits.size());
+  std::mt19937_64 random(5);
+  for (int launch = 0; launch < kLaunches; ++launch) {
+    Batch batch;
+    for (int r = 0; r < kRows; ++r) {
+      row.uniform = static_cast<double>(random() >> 11) * 0x1.0p-53;
+      batch.add(logits, row);
+    }
+    for (const Sampled& sampled : run_batch(batch)) {
+      ASSERT_EQ(sampled.status, SampleStatus::ok);
+      counts[static_cast<size_t>(sampled.id)] += 1;
+    }
+  }
+  double chi_square = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const double expected = probabilities[i] * kLaunches * kRows;
+    chi_square += (counts[i] - expected) * (counts[i] - expected) / expected;
+  }
+  // 15 degrees of freedom: beyond 37.7 once in a thousand.
+  EXPECT_LT(chi_square, 37.7);
+}
+
+TEST(SamplingDevice, DrawsByTheProbabilities) {
+  std::vector<double> probabilities;
+  for (int i = 0; i < 16; ++i) probabilities.push_back((1.0 + i * 5 % 16) / 136.0);
+  SamplingRow row = kGreedyRow;
+  row.temperature = 1.0F;
+  expect_distribution(row, probabilities);
+  row.top_k = 16;
+  row.top_p = 0.999999F;
+  expect_distribution(row, probabilities);
+}
+
+TEST(SamplingDevice, RefusesShapesBeyondItsLimits) {
+  const TestQueue queue(false);
+  SampleArgs args;
+  args.logits = f32_rows(nullptr, 1, kMaxSampledVocabulary + 1);
+  EXPECT_THROW(launch_sample(*queue, args), Error);
+  args.logits = f32_rows(nullptr, kMaxSampledRows + 1, 100);
+  EXPECT_THROW(launch_sample(*queue, args), Error);
+  args.logits = f32_rows(nullptr, 0, 100);
+  launch_sample(*queue, args);
+}
+
+}  // namespace
+}  // namespace minfer::cuda
