@@ -24,6 +24,7 @@ struct LaunchShape {
   dim3 grid;
   dim3 block;
   int64_t shared_bytes = 0;  // dynamic
+  int cluster = 1;           // blocks that share their memory; more than 1 needs Tier::hopper
 };
 
 // Shared memory beyond this has to be asked for.
@@ -42,16 +43,25 @@ void launch_kernel(const Queue& queue, const char* site, const LaunchShape& shap
                              static_cast<int>(shape.shared_bytes)),
         site);
   }
-  cudaLaunchAttribute chain{};
-  chain.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  chain.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (queue.chained) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count].val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+    attributes[count].val.clusterDim.y = 1;
+    attributes[count++].val.clusterDim.z = 1;
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
   config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
   config.stream = queue.stream;
-  config.attrs = &chain;
-  config.numAttrs = queue.chained ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = count;
   check_status(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), site);
 }
 

@@ -1,0 +1,169 @@
+// Weights of panels as the tensor cores' operands. A warp has 16 rows: two panels' chunks in shared memory, whose rows
+// g and g (lane / 4) are rows g and g + 8 of its operand; t is lane % 4.
+//
+// bf16: a block of 32 columns is two operands of 16. Integers become bf16 exactly: 7 bits under the exponent of 128
+// (0x4300) are 128 + q; the product with the scale, and the sum with the offset, are rounded once.
+// 8-bit: a block is one operand of 32 columns (or two of 16, where 16 share a scale): word t of the row's nibbles has
+// both halves. Signed elements stay at the top of their bytes, which the scale undoes.
+// Scales are decoded once a warp and chunk, into shared memory: 8 bytes a block and row, [block][16 rows].
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "cuda/kernels/common/panel_block.cuh"
+
+namespace minfer::cuda {
+
+// 16 elements share a scale: else 32 do.
+template <DType type>
+inline constexpr bool kHalves = type == DType::q6_k;
+// What an 8-bit operand's elements are multiplied with.
+template <DType type>
+inline constexpr float kElementUnit = type == DType::q4_0   ? 16.0F
+                                      : type == DType::q5_0 ? 8.0F
+                                      : type == DType::q6_k ? 4.0F
+                                                            : 1.0F;
+
+__device__ __forceinline__ uint32_t pair_bits(__nv_bfloat162 pair) {
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+__device__ __forceinline__ __nv_bfloat162 pair_of(uint32_t bits) {
+  return *reinterpret_cast<const __nv_bfloat162*>(&bits);
+}
+
+// Bytes 0, 1 (of the word's low half; odd: of its high half) to the low bytes of two halves.
+__device__ __forceinline__ uint32_t spread_bytes(uint32_t word, bool odd) {
+  return __byte_perm(word, 0, odd ? 0x4342 : 0x4140);
+}
+
+// Integers of a block as pairs of bf16, exact: elements 2 t, 2 t + 1 of columns 0.., 8.., 16.., 24.. of row g.
+template <DType type>
+__device__ __forceinline__ void integer_pairs(const std::byte* chunk, int blocks, int block, int g, int t,
+                                              uint32_t (&pairs)[4]) {
+  constexpr PanelType kType = panel_type(type);
+  constexpr uint32_t kOnes = 0x43004300;
+  if constexpr (kType.bits == 8) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const std::byte* at = chunk + (block * 16 + i / 2 * 8 + g) * 16 + i % 2 * 8 + 2 * t;
+      const uint32_t bytes = spread_bytes(load_as<uint16_t>(at), false);
+      // 7 bits, less 128 where the eighth is set.
+      pairs[i] = pair_bits(__hsub2(pair_of((bytes & 0x007F007F) | kOnes), pair_of((bytes & 0x00800080) | kOnes)));
+    }
+  } else {
+    const std::byte* at = chunk + (block * 8 + g) * 16 + 2 * t;
+    // Bytes: elements 2 t, 2 t + 8, 2 t + 1, 2 t + 9, and those 16 beyond in the high halves.
+    const uint32_t nibbles = __byte_perm(load_as<uint16_t>(at), load_as<uint16_t>(at + 8), 0x5140);
+    const std::byte* high = chunk + kType.high_offset(blocks) + (block * 8 + g) * kType.high_bytes();
+    constexpr uint32_t kBase = kOnes ^ static_cast<uint32_t>(kType.flip) * 0x00010001;
+    uint32_t base[4] = {kBase, kBase, kBase, kBase};
+    if constexpr (kType.bits == 5) {
+      const uint32_t bits = spread_bytes(load_as<uint32_t>(high), (t & 1) != 0) >> (t / 2);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const uint32_t at_4 = i < 2 ? bits << (4 - 2 * i) : bits >> (2 * i - 4);
+        base[i] = (at_4 & 0x00100010) ^ kBase;
+      }
+    }
+    if constexpr (kType.bits == 6) {
+      const uint2 words = load_as<uint2>(high);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const uint32_t bits = spread_bytes(i < 2 ? words.x : words.y, (t & 1) != 0) >> (t / 2 * 2);
+        base[i] = ((i % 2 == 0 ? bits << 4 : bits) & 0x00300030) ^ kBase;
+      }
+    }
+    const __nv_bfloat162 zero = __float2bfloat162_rn(128.0F + static_cast<float>(kType.flip));
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const uint32_t nibble = nibbles >> (i / 2 * 4 + i % 2 * 8);
+      const uint32_t raised = kType.flip == 8 ? (nibble & 0x000F000F) ^ base[i] : (nibble & 0x000F000F) | base[i];
+      pairs[i] = pair_bits(__hsub2(pair_of(raised), zero));
+    }
+  }
+}
+
+// The warp's scales of a chunk, as pairs of bf16 {scale, scale}, and {offset, offset} or the second half's scale.
+template <DType type>
+__device__ __forceinline__ void prepare_pairs(const std::byte* panels, int slot_bytes, int blocks, std::byte* scales) {
+  const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
+  const std::byte* chunk = panels + lane % 16 / 8 * slot_bytes;
+#pragma unroll 2
+  for (int block = lane / 16; block < blocks; block += 2) {
+    const BlockScales s = panel_scales<type>(chunk, blocks, block, row);
+    const float second = kHalves<type> ? s.scale[1] : s.offset[0];
+    const uint2 words = {pair_bits(__float2bfloat162_rn(s.scale[0])), pair_bits(__float2bfloat162_rn(second))};
+    *reinterpret_cast<uint2*>(scales + (block * 16 + lane % 16) * 8) = words;
+  }
+}
+
+// The operands of a block: [16 columns][4 registers].
+template <DType type>
+__device__ __forceinline__ void bf16_operands(const std::byte* panels, int slot_bytes, int blocks, int block, int g,
+                                              int t, const std::byte* scales, uint32_t (&a)[2][4]) {
+#pragma unroll
+  for (int p = 0; p < 2; ++p) {
+    uint32_t pairs[4];
+    integer_pairs<type>(panels + p * slot_bytes, blocks, block, g, t, pairs);
+    const uint2 words = load_as<uint2>(scales + (block * 16 + p * 8 + g) * 8);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      uint32_t& to = a[i / 2][i % 2 * 2 + p];
+      if constexpr (kHasOffset<type>) {
+        to = pair_bits(__hfma2(pair_of(pairs[i]), pair_of(words.x), pair_of(words.y)));
+      } else {
+        to = pair_bits(__hmul2(pair_of(pairs[i]), pair_of(kHalves<type> && i >= 2 ? words.y : words.x)));
+      }
+    }
+  }
+}
+
+// The warp's scales of a chunk as floats: {scale / kElementUnit, offset or the second half's scale}.
+template <DType type>
+__device__ __forceinline__ void prepare_floats(const std::byte* panels, int slot_bytes, int blocks, std::byte* scales) {
+  constexpr float kUnit = 1.0F / kElementUnit<type>;
+  const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
+  const std::byte* chunk = panels + lane % 16 / 8 * slot_bytes;
+#pragma unroll 2
+  for (int block = lane / 16; block < blocks; block += 2) {
+    const BlockScales s = panel_scales<type>(chunk, blocks, block, row);
+    const float second = kHalves<type> ? s.scale[1] * kUnit : s.offset[0];
+    *reinterpret_cast<float2*>(scales + (block * 16 + lane % 16) * 8) = {s.scale[0] * kUnit, second};
+  }
+}
+
+// Words t of a block's first and last 16 elements of row g, elements times kElementUnit.
+template <DType type>
+__device__ __forceinline__ void byte_operands(const std::byte* chunk, int blocks, int block, int g, int t,
+                                              uint32_t& first, uint32_t& last) {
+  constexpr PanelType kType = panel_type(type);
+  if constexpr (kType.bits == 8) {
+    first = load_as<uint32_t>(chunk + (block * 16 + g) * 16 + 4 * t);
+    last = load_as<uint32_t>(chunk + (block * 16 + 8 + g) * 16 + 4 * t);
+  } else {
+    const uint32_t nibbles = load_as<uint32_t>(chunk + (block * 8 + g) * 16 + 4 * t);
+    const std::byte* high = chunk + kType.high_offset(blocks) + (block * 8 + g) * kType.high_bytes();
+    if constexpr (type == DType::q4_0) {
+      first = nibbles << 4 & 0xF0F0F0F0;
+      last = nibbles & 0xF0F0F0F0;
+    } else if constexpr (kType.bits == 4) {
+      first = nibbles & 0x0F0F0F0F;
+      last = nibbles >> 4 & 0x0F0F0F0F;
+    } else if constexpr (type == DType::q5_0) {
+      const uint32_t bits = load_as<uint32_t>(high) >> t;
+      first = (nibbles << 3 & 0x78787878) | (bits << 7 & 0x80808080);
+      last = (nibbles >> 1 & 0x78787878) | (bits << 3 & 0x80808080);
+    } else if constexpr (kType.bits == 5) {
+      const uint32_t bits = load_as<uint32_t>(high) >> t;
+      first = (nibbles & 0x0F0F0F0F) | (bits << 4 & 0x10101010);
+      last = (nibbles >> 4 & 0x0F0F0F0F) | (bits & 0x10101010);
+    } else {
+      static_assert(type == DType::q6_k);
+      const uint2 pairs = load_as<uint2>(high);
+      first = (nibbles << 2 & 0x3C3C3C3C) | (pairs.x >> (2 * t) << 6 & 0xC0C0C0C0);
+      last = (nibbles >> 2 & 0x3C3C3C3C) | (pairs.y >> (2 * t) << 6 & 0xC0C0C0C0);
+    }
+  }
+}
+
+}  // namespace minfer::cuda
