@@ -44,9 +44,11 @@ constexpr int64_t kQ8Rows = kDecodeRows;
 // The rows from which two kernels' blocks don't fit a multiprocessor together.
 constexpr int kSharedTokens = 16;
 
-// In units of 64 rows by 256 columns: what a tile costs beside its products, and what putting sums together does.
-constexpr int64_t kTileCost = 2;
-constexpr int64_t kSplitCost = 2;
+// Costs in halves of what 64 rows by 256 columns take. Every chunk brings its tokens as well, however many rows it has;
+// then what a tile costs beside its chunks, and what putting sums together does.
+constexpr int64_t kChunkCost = 1;
+constexpr int64_t kTileCost = 4;
+constexpr int64_t kSplitCost = 4;
 
 int64_t panels_of(const PanelMatrix& matrix) {
   return (matrix.rows + kPanelRows - 1) / kPanelRows;
@@ -92,7 +94,7 @@ BatchCut cut_batch(const Capabilities& capabilities, const BatchShape& shape) {
       const int64_t tiles = count_tiles(shape, warpgroups);
       const int64_t waves = (tiles * splits + places - 1) / std::max<int64_t>(places, 1);
       const int64_t part = (chunks + splits - 1) / splits;
-      const int64_t cost = waves * (part * warpgroups + kTileCost + (splits > 1 ? kSplitCost : 0));
+      const int64_t cost = waves * (part * (2 * warpgroups + kChunkCost) + kTileCost + (splits > 1 ? kSplitCost : 0));
       if (best.splits != 0 && cost >= least) continue;
       least = cost;
       best = {warpgroups, splits, tiles};
