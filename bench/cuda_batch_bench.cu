@@ -2,7 +2,7 @@
 // every second one, and the output matrix) for 2 to 256 rows, in one captured graph of chained launches: milliseconds
 // and tokens/s of the small-batch family, beside decode (to 8 rows) and prefill (from 9); then each product alone.
 // Weights are random (never zeros), 4.6 GB: nothing is in the cache when it is read again. Medians of graph launches.
-//   cuda_batch_bench [chain|shapes|all] [rows ...]
+//   cuda_batch_bench [chain|shapes|all|once] [rows ...]      once: each product alone, for a profiler
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -246,6 +246,10 @@ int main(int argc, char** argv) {
   const Queue queue{nullptr, &capabilities};
   for (const int64_t count : rows) {
     const Buffers buffers(queue, count);
+    if (what == "once") {
+      for (const Product& product : kProducts) product.launch(queue, batch, model, model.layers[0], buffers);
+      continue;
+    }
     if (what != "shapes") run_chain(capabilities, batch, model, buffers);
     if (what != "shapes") run_chain(capabilities, count <= kDecodeRows ? decode : prefill, model, buffers);
     if (what != "chain") run_shapes(capabilities, batch, model, buffers);

@@ -2,11 +2,11 @@
 //
 // Shared memory: ring of weights, [stage][panel] chunks | ring of activations | each warp's scales, [warp][1 KB]; where
 // sums are staged they take the rings' place at the end: f32 [token][rows of the tile, and 4 of padding].
-// Rings: warp 0 of the last warpgroup fills the one of weights, and begins before the kernel before has ended; its
-// warps 1 to 3 fill the other. A stage of activations is 64 columns of bf16, as the products read them (wgmma.cuh), or
-// a chunk of q8: [8 tokens] quants, 272 bytes each, then scales, 72 bytes each (no bank conflicts). A thread's sums:
-// sums[4 j + e], e = 0, 1: row g, token 8 j + 2 t + e; e = 2, 3: row g + 8. Oracle: launch/linear_batch_device_test's
-// scalar reference.
+// Rings: warps 0 and 1 of the last warpgroup fill the one of weights, and begin before the kernel before has ended; its
+// warps 2 and 3 fill the other. (Copies of 16 bytes a thread: a bulk copy a panel's chunk would be started lane by
+// lane.) A stage of activations is 64 columns of bf16, as the products read them (wgmma.cuh), or a chunk of q8: [8
+// tokens] quants, 272 bytes each, then scales, 72 bytes each (no bank conflicts). A thread's sums: sums[4 j + e], e =
+// 0, 1: row g, token 8 j + 2 t + e; e = 2, 3: row g + 8. Oracle: launch/linear_batch_device_test's scalar reference.
 #pragma once
 
 #include "cuda/kernels/common/activation_math.cuh"
@@ -20,7 +20,9 @@
 
 namespace minfer::cuda {
 
-inline constexpr int kXFillers = 96;
+inline constexpr int kFillers = 64;  // threads, of either ring
+// Of a panel, of any type.
+inline constexpr int kMaxChunkBytes = panel_type(DType::q8_0).chunk_bytes(8);
 inline constexpr int kBatchThreads = (kBatchMaxWarpgroups + 1) * 128;
 
 // The place in a ring, for either side.
@@ -49,9 +51,15 @@ __device__ __forceinline__ int chunk_blocks(const BatchParams& p, int chunk) {
   return min(p.cols / 32 - chunk * 8, 8);
 }
 
-__device__ __forceinline__ void init_x_ring(RingBarriers& barriers, int users) {
-  for (int s = 0; s < kBatchXStages; ++s) {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&barriers.full[s])), "r"(kXFillers));
+// The same where a type's blocks make it a constant.
+template <DType type>
+__device__ __forceinline__ int known_blocks(const BatchParams& p, int chunk) {
+  return panel_type(type).source_elements == 256 ? 8 : chunk_blocks(p, chunk);
+}
+
+__device__ __forceinline__ void init_batch_ring(RingBarriers& barriers, int stages, int users) {
+  for (int s = 0; s < stages; ++s) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&barriers.full[s])), "r"(kFillers));
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&barriers.empty[s])), "r"(users));
   }
 #if __CUDA_ARCH__ >= 900
@@ -59,55 +67,44 @@ __device__ __forceinline__ void init_x_ring(RingBarriers& barriers, int users) {
 #endif
 }
 
-// Chunk `at` (`chunk_bytes` of each panel, `bytes` to copy) of the tile's panels into a stage, a lane a panel. Panels
-// beyond the matrix have no copy: their rows' sums are nobody's.
-__device__ __forceinline__ void fill_stage(std::byte* stage, const std::byte* source, int count, int slot_bytes,
-                                           int bytes, int lane, uint64_t& full) {
-#if __CUDA_ARCH__ >= 900
-  if (lane == 0) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&full)),
-                 "r"(bytes * count)
-                 : "memory");
-  }
-  __syncwarp();
-  if (source != nullptr) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(stage + lane * slot_bytes)),
-                 "l"(source), "r"(bytes), "r"(shared_address(&full))
-                 : "memory");
-  }
-#else
-  if (source != nullptr) {
-    for (int at = 0; at < bytes; at += 16) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(stage + lane * slot_bytes + at)),
-                   "l"(source + at)
-                   : "memory");
-    }
-  }
+// A stage's copies were started by all the filling threads: it is full when theirs have ended.
+__device__ __forceinline__ void arrive_with_copies(uint64_t& full) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&full)) : "memory");
-#endif
 }
 
-// The warp that streams weights.
+// The warps that stream weights: a panel's chunk a warp. Panels beyond the matrix have no copy: their rows' sums are
+// nobody's.
 __device__ __forceinline__ void stream_weights(const BatchParams& p, std::byte* ring, RingBarriers& barriers,
                                                const int (&chunk_bytes)[2]) {
   const int lane = static_cast<int>(threadIdx.x % 32), slots = p.warpgroups * 8;
+  const int half = static_cast<int>(threadIdx.x / 32) - p.warpgroups * 4;  // this warp's slots: half, half + 2, ..
   const ChunkRange range(p);
   RingPlace place;
   for (int tile = static_cast<int>(blockIdx.x) / p.splits; tile < p.tiles;
        tile += static_cast<int>(gridDim.x) / p.splits) {
-    const BatchSegment& segment = p.segment[p.glu ? lane % 2 : find_segment(p, tile)];
-    const int panel = p.glu ? tile * (slots / 2) + lane / 2 : (tile - segment.first_tile) * slots + lane;
-    const bool used = lane < slots && panel < segment.panels;
-    const int count = __popc(__ballot_sync(~0U, used));
+    const BatchSegment& segment = p.segment[p.glu ? half : find_segment(p, tile)];
+    const int panel = p.glu ? tile * (slots / 2) : (tile - segment.first_tile) * slots + half;
+    const int panel_step = p.glu ? 1 : 2;
+    const int count = min((segment.panels - panel + panel_step - 1) / panel_step, slots / 2);
     const int whole = chunk_bytes[segment.type], panel_bytes = p.panel_bytes[segment.type];
-    const std::byte* source = segment.weights + static_cast<int64_t>(panel) * panel_bytes;
+    const std::byte* first = segment.weights + static_cast<int64_t>(panel) * panel_bytes + lane * 16;
+    const uint32_t to_first = shared_address(ring) + half * p.slot_bytes + lane * 16;
     for (int chunk = range.begin; chunk < range.end; ++chunk) {
       wait_barrier(barriers.empty[place.stage], place.parity ^ 1);
-      const int bytes = chunk + 1 < p.chunks ? whole : panel_bytes - chunk * whole;
-      fill_stage(ring + place.stage * (slots * p.slot_bytes),
-                 used ? source + static_cast<int64_t>(chunk) * whole : nullptr, count, p.slot_bytes, bytes, lane,
-                 barriers.full[place.stage]);
+      const int bytes = (chunk + 1 < p.chunks ? whole : panel_bytes - chunk * whole) - lane * 16;
+      const std::byte* from = first + static_cast<int64_t>(chunk) * whole;
+      uint32_t to = to_first + place.stage * (slots * p.slot_bytes);
+#pragma unroll 2
+      for (int i = 0; i < count; ++i) {
+#pragma unroll
+        for (int at = 0; at < kMaxChunkBytes; at += 512) {
+          if (at >= bytes) continue;
+          asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + at), "l"(from + at) : "memory");
+        }
+        from += static_cast<int64_t>(panel_step) * panel_bytes;
+        to += 2 * p.slot_bytes;
+      }
+      arrive_with_copies(barriers.full[place.stage]);
       place.advance(p.stages);
     }
   }
@@ -128,22 +125,31 @@ __device__ __forceinline__ void copy_piece(std::byte* to, const std::byte* from,
 
 inline constexpr int kQuantStride = 272, kScaleStride = 72;  // of a q8 token in a stage
 
-// 64 columns from `column` on of all tokens. Tokens and columns that are not there: zeros.
+// Of a stage of activations: all of a chunk, or the less the more tokens there are.
+template <int kTokens>
+inline constexpr int kXBlocks = kTokens <= 32   ? 8
+                                : kTokens <= 64 ? 4
+                                                : 2;
+template <int kTokens>
+inline constexpr int kXStageBytes = kTokens == 8 ? 8 * (kQuantStride + kScaleStride) : kTokens * 64 * kXBlocks<kTokens>;
+
+// A stage's columns from `column` on of all tokens. Tokens and columns that are not there: zeros.
 template <int kTokens>
 __device__ __forceinline__ void fill_bf16(const BatchParams& p, std::byte* stage, int column, int worker) {
+  constexpr int kBlocks = kXBlocks<kTokens>;
   const int lane = worker % 32;
-  for (int part = worker / 32; part < kTokens / 4; part += kXFillers / 32) {
-    const int token = part / 2 * 8 + lane % 8, piece = part % 2 * 4 + lane / 8;
+  for (int part = worker / 32; part < kTokens / 8 * kBlocks; part += kFillers / 32) {
+    const int group = part / kBlocks, token = group * 8 + lane % 8, piece = part % kBlocks * 4 + lane / 8;
     const int at = column + piece * 8;
     const bool there = token < p.rows && at < p.cols;
     const std::byte* from = there ? p.x + token * p.x_stride + at * 2 : p.x;
-    copy_piece<16>(stage + (piece * (kTokens / 8) + part / 2) * 128 + lane % 8 * 16, from, there);
+    copy_piece<16>(stage + (piece * (kTokens / 8) + group) * 128 + lane % 8 * 16, from, there);
   }
 }
 
 // A chunk of all tokens.
 __device__ __forceinline__ void fill_q8(const BatchParams& p, std::byte* stage, int chunk, int worker) {
-  for (int i = worker; i < 192; i += kXFillers) {
+  for (int i = worker; i < 192; i += kFillers) {
     const bool scale = i >= 128;
     const int token = scale ? (i - 128) / 8 : i / 16, block = scale ? i % 8 : i % 16 / 2;
     const bool there = token < p.rows && chunk * 8 + block < p.cols / 32;
@@ -158,35 +164,45 @@ __device__ __forceinline__ void fill_q8(const BatchParams& p, std::byte* stage, 
   }
 }
 
-template <int kTokens>
-inline constexpr int kXStageBytes = kTokens == 8 ? 8 * (kQuantStride + kScaleStride) : kTokens * 128;
-
-// The warps that bring activations.
+// The warps that bring activations. bf16 is read by the products, for which the threads that copied make it visible,
+// once their copies have ended: kBehind stages later.
 template <int kTokens>
 __device__ __forceinline__ void stream_activations(const BatchParams& p, std::byte* ring, RingBarriers& barriers) {
-  constexpr int kStep = kTokens == 8 ? 8 : 2;  // blocks a stage
-  const int worker = static_cast<int>(threadIdx.x) - p.warpgroups * 128 - 32;
+  constexpr int kBehind = kBatchXStages - 1;
+  const int worker = static_cast<int>(threadIdx.x) - p.warpgroups * 128 - kFillers;
   const ChunkRange range(p);
-  RingPlace place;
+  RingPlace place, ended;
+  int behind = 0;
+  const auto end_stage = [&] {
+    fence_shared_operand();
+    release_tile(barriers.full[ended.stage]);
+    ended.advance(kBatchXStages);
+  };
   wait_for_dependencies();
   for (int tile = static_cast<int>(blockIdx.x) / p.splits; tile < p.tiles;
        tile += static_cast<int>(gridDim.x) / p.splits) {
     for (int chunk = range.begin; chunk < range.end; ++chunk) {
-      for (int block = 0; block < chunk_blocks(p, chunk); block += kStep) {
+      for (int block = 0; block < chunk_blocks(p, chunk); block += kXBlocks<kTokens>) {
         wait_barrier(barriers.empty[place.stage], place.parity ^ 1);
         std::byte* stage = ring + place.stage * kXStageBytes<kTokens>;
         if constexpr (kTokens == 8) {
           fill_q8(p, stage, chunk, worker);
+          arrive_with_copies(barriers.full[place.stage]);
         } else {
           fill_bf16<kTokens>(p, stage, chunk * 256 + block * 32, worker);
+          asm volatile("cp.async.commit_group;" ::: "memory");
+          if (++behind == kBehind) {
+            asm volatile("cp.async.wait_group %0;" ::"n"(kBehind - 1) : "memory");
+            end_stage();
+            --behind;
+          }
         }
-        asm volatile(
-            "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&barriers.full[place.stage]))
-            : "memory");
         place.advance(kBatchXStages);
       }
     }
   }
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  for (; behind > 0; --behind) end_stage();
 }
 
 // A consuming warp's side.
@@ -208,47 +224,51 @@ struct Consumer {
     __syncwarp();
     if (threadIdx.x % 32 == 0) release_tile(empty);
   }
+  // After the products that read it have ended for the warp. No branch: products are under way.
   __device__ __forceinline__ void release_held() {
-    if (held >= 0) release(x_barriers.empty[held]);
+    const bool arrives = threadIdx.x % 32 == 0 && held >= 0;
+    asm volatile(
+        "{\n.reg .pred arrives;\n.reg .b64 state;\nsetp.ne.b32 arrives, %1, 0;\n"
+        "@arrives mbarrier.arrive.shared.b64 state, [%0];\n}" ::"r"(shared_address(&x_barriers.empty[max(held, 0)])),
+        "r"(static_cast<int>(arrives))
+        : "memory");
     held = -1;
   }
 };
 
-// One block of 32 columns: `half` of the stage of activations at `x`.
+// One block of 32 columns, whose activations' operand is `x`.
 template <DType type, int kTokens>
 __device__ __forceinline__ void multiply_block(const Consumer& c, const std::byte* panels, int blocks, int block,
-                                               uint32_t x, float (&sums)[kTokens / 2], uint32_t (&a)[2][4]) {
+                                               uint64_t x, float (&sums)[kTokens / 2], uint32_t (&a)[2][4]) {
   const int lane = static_cast<int>(threadIdx.x % 32);
   bf16_operands<type>(panels, c.p.slot_bytes, blocks, block, lane / 4, lane % 4, c.scales, a);
   fence_products(a);
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    multiply_columns(sums, a[i], column_operand(x + i * (kTokens * 32), kTokens * 16));
-  }
+  for (int i = 0; i < 2; ++i) multiply_columns(sums, a[i], x + i * (kTokens * 32 / 16));
   commit_products();
 }
 
 // The block's chunks of a tile, weights as bf16. Two groups of products are under way, each with operands of its own.
+// A stage of activations is done whole: blocks that are not there have scales of zero, and finite integers.
 template <DType type, int kTokens>
 __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& range, float (&sums)[kTokens / 2]) {
-  uint32_t first[2][4], second[2][4];
+  uint32_t a[2][2][4];
   for (int chunk = range.begin; chunk < range.end; ++chunk) {
     wait_barrier(c.weight_barriers.full[c.weights.stage], c.weights.parity);
     const std::byte* panels = c.panels();
-    const int blocks = chunk_blocks(c.p, chunk);
+    const int blocks = known_blocks<type>(c.p, chunk);
     __syncwarp();
     prepare_pairs<type>(panels, c.p.slot_bytes, blocks, c.scales);
     __syncwarp();
-    for (int block = 0; block < blocks; block += 2) {
-      const uint32_t x = shared_address(c.shared + c.p.x_at + c.x.stage * kXStageBytes<kTokens>);
+    for (int block = 0; block < blocks; block += kXBlocks<kTokens>) {
+      const uint64_t x =
+          column_operand(shared_address(c.shared + c.p.x_at + c.x.stage * kXStageBytes<kTokens>), kTokens * 16);
       wait_barrier(c.x_barriers.full[c.x.stage], c.x.parity);
-      fence_shared_operand();
-      wait_products<1>();
-      multiply_block<type, kTokens>(c, panels, blocks, block, x, sums, first);
-      wait_products<1>();
-      c.release_held();
-      if (block + 1 < blocks) {
-        multiply_block<type, kTokens>(c, panels, blocks, block + 1, x + kTokens * 64, sums, second);
+#pragma unroll
+      for (int i = 0; i < kXBlocks<kTokens>; ++i) {
+        wait_products<1>();
+        if (i == 1) c.release_held();
+        multiply_block<type, kTokens>(c, panels, blocks, block + i, x + i * (kTokens * 64 / 16), sums, a[i % 2]);
       }
       c.held = c.x.stage;
       c.x.advance(kBatchXStages);
@@ -317,14 +337,14 @@ __device__ __forceinline__ void consume_q8(Consumer& c, const ChunkRange& range,
   for (int chunk = range.begin; chunk < range.end; ++chunk) {
     wait_barrier(c.weight_barriers.full[c.weights.stage], c.weights.parity);
     const std::byte* panels = c.panels();
-    const int blocks = chunk_blocks(c.p, chunk);
+    const int blocks = known_blocks<type>(c.p, chunk);
     __syncwarp();
     prepare_floats<type>(panels, c.p.slot_bytes, blocks, c.scales);
     __syncwarp();
     const std::byte* x = c.shared + c.p.x_at + c.x.stage * kXStageBytes<8>;
     wait_barrier(c.x_barriers.full[c.x.stage], c.x.parity);
     if (blocks == 8) {
-#pragma unroll 4
+#pragma unroll
       for (int block = 0; block < 8; ++block) multiply_q8_block<type>(c, panels, 8, block, x, sums);
     } else {
       for (int block = 0; block < blocks; ++block) multiply_q8_block<type>(c, panels, blocks, block, x, sums);
@@ -355,13 +375,13 @@ __global__ void __launch_bounds__(kBatchThreads, kTokens <= 16 ? 2 : 1)
     __shared__ RingBarriers weight_barriers, x_barriers;
     const int consumers = p.warpgroups * 128, warp = static_cast<int>(threadIdx.x / 32);
     if (threadIdx.x == 0) {
-      init_ring(weight_barriers, p.stages, p.warpgroups * 4);
-      init_x_ring(x_barriers, p.warpgroups * 4);
+      init_batch_ring(weight_barriers, p.stages, p.warpgroups * 4);
+      init_batch_ring(x_barriers, kBatchXStages, p.warpgroups * 4);
     }
     __syncthreads();
     allow_dependents();
     if (static_cast<int>(threadIdx.x) >= consumers) {
-      if (warp == p.warpgroups * 4) {
+      if (warp < p.warpgroups * 4 + kFillers / 32) {
         constexpr int kChunks[2] = {panel_type(type_a).chunk_bytes(8), panel_type(type_b).chunk_bytes(8)};
         stream_weights(p, shared, weight_barriers, kChunks);
         wait_for_dependencies();

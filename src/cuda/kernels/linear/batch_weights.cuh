@@ -31,6 +31,14 @@ __device__ __forceinline__ __nv_bfloat162 pair_of(uint32_t bits) {
   return *reinterpret_cast<const __nv_bfloat162*>(&bits);
 }
 
+// (word & mask) | base, or, with `flip`, (word & mask) ^ base, in one instruction.
+template <bool flip>
+__device__ __forceinline__ uint32_t merge_bits(uint32_t word, uint32_t mask, uint32_t base) {
+  uint32_t merged;
+  asm("lop3.b32 %0, %1, %2, %3, %4;" : "=r"(merged) : "r"(word), "r"(mask), "r"(base), "n"(flip ? 0x6A : 0xEA));
+  return merged;
+}
+
 // Bytes 0, 1 (of the word's low half; odd: of its high half) to the low bytes of two halves.
 __device__ __forceinline__ uint32_t spread_bytes(uint32_t word, bool odd) {
   return __byte_perm(word, 0, odd ? 0x4342 : 0x4140);
@@ -48,7 +56,8 @@ __device__ __forceinline__ void integer_pairs(const std::byte* chunk, int blocks
       const std::byte* at = chunk + (block * 16 + i / 2 * 8 + g) * 16 + i % 2 * 8 + 2 * t;
       const uint32_t bytes = spread_bytes(load_as<uint16_t>(at), false);
       // 7 bits, less 128 where the eighth is set.
-      pairs[i] = pair_bits(__hsub2(pair_of((bytes & 0x007F007F) | kOnes), pair_of((bytes & 0x00800080) | kOnes)));
+      pairs[i] = pair_bits(__hsub2(pair_of(merge_bits<false>(bytes, 0x007F007F, kOnes)),
+                                   pair_of(merge_bits<false>(bytes, 0x00800080, kOnes))));
     }
   } else {
     const std::byte* at = chunk + (block * 8 + g) * 16 + 2 * t;
@@ -62,7 +71,7 @@ __device__ __forceinline__ void integer_pairs(const std::byte* chunk, int blocks
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const uint32_t at_4 = i < 2 ? bits << (4 - 2 * i) : bits >> (2 * i - 4);
-        base[i] = (at_4 & 0x00100010) ^ kBase;
+        base[i] = merge_bits<true>(at_4, 0x00100010, kBase);
       }
     }
     if constexpr (kType.bits == 6) {
@@ -70,31 +79,58 @@ __device__ __forceinline__ void integer_pairs(const std::byte* chunk, int blocks
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const uint32_t bits = spread_bytes(i < 2 ? words.x : words.y, (t & 1) != 0) >> (t / 2 * 2);
-        base[i] = ((i % 2 == 0 ? bits << 4 : bits) & 0x00300030) ^ kBase;
+        base[i] = merge_bits<true>(i % 2 == 0 ? bits << 4 : bits, 0x00300030, kBase);
       }
     }
     const __nv_bfloat162 zero = __float2bfloat162_rn(128.0F + static_cast<float>(kType.flip));
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const uint32_t nibble = nibbles >> (i / 2 * 4 + i % 2 * 8);
-      const uint32_t raised = kType.flip == 8 ? (nibble & 0x000F000F) ^ base[i] : (nibble & 0x000F000F) | base[i];
+      const uint32_t raised = merge_bits < kType.flip == 8 > (nibble, 0x000F000F, base[i]);
       pairs[i] = pair_bits(__hsub2(pair_of(raised), zero));
     }
   }
 }
 
-// The warp's scales of a chunk, as pairs of bf16 {scale, scale}, and {offset, offset} or the second half's scale.
+// Calls f(block, scale 0, offset or second half's scale) for the lane's four blocks of its row of a chunk: row lane %
+// 16 of the warp's 16, blocks lane / 16 * 4 and so on. Zeros for blocks that aren't there.
+template <DType type, class F>
+__device__ __forceinline__ void for_each_scale(const std::byte* panels, int slot_bytes, int blocks, F&& f) {
+  constexpr PanelType kType = panel_type(type);
+  const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8, first = lane / 16 * 4;
+  const std::byte* chunk = panels + lane % 16 / 8 * slot_bytes;
+  if constexpr (type == DType::q4_k || type == DType::q5_k) {
+    const uint4 part = load_as<uint4>(chunk + kType.row_offset(8) + row * 16);
+    const float2 d = __half22float2(*reinterpret_cast<const __half2*>(&part.x));
+    const bool high = first != 0;
+    const uint32_t scales = high ? (part.w & 0x0F0F0F0F) | (part.y >> 2 & 0x30303030) : part.y & 0x3F3F3F3F;
+    const uint32_t minima = high ? (part.w >> 4 & 0x0F0F0F0F) | (part.z >> 2 & 0x30303030) : part.z & 0x3F3F3F3F;
+    // A byte under the exponent of 2^23 is 2^23 + byte: d times it, less d 2^23, is rounded once, and is exact.
+    constexpr float kBig = 8388608.0F;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float s = __uint_as_float(__byte_perm(scales, 0x4B000000, 0x7440 + i));
+      const float m = __uint_as_float(__byte_perm(minima, 0x4B000000, 0x7440 + i));
+      f(first + i, __fmaf_rn(d.x, s, -d.x * kBig), __fmaf_rn(-d.y, m, d.y * kBig));
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      BlockScales s{};
+      if (first + i < blocks) s = panel_scales<type>(chunk, blocks, first + i, row);
+      f(first + i, s.scale[0], kHalves<type> ? s.scale[1] : s.offset[0]);
+    }
+  }
+}
+
+// The warp's scales of a chunk as pairs of bf16: {scale, scale}, {offset, offset} or the second half's scale.
 template <DType type>
 __device__ __forceinline__ void prepare_pairs(const std::byte* panels, int slot_bytes, int blocks, std::byte* scales) {
-  const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
-  const std::byte* chunk = panels + lane % 16 / 8 * slot_bytes;
-#pragma unroll 2
-  for (int block = lane / 16; block < blocks; block += 2) {
-    const BlockScales s = panel_scales<type>(chunk, blocks, block, row);
-    const float second = kHalves<type> ? s.scale[1] : s.offset[0];
-    const uint2 words = {pair_bits(__float2bfloat162_rn(s.scale[0])), pair_bits(__float2bfloat162_rn(second))};
-    *reinterpret_cast<uint2*>(scales + (block * 16 + lane % 16) * 8) = words;
-  }
+  std::byte* to = scales + threadIdx.x % 16 * 8;
+  for_each_scale<type>(panels, slot_bytes, blocks, [&](int block, float scale, float second) {
+    const uint2 words = {pair_bits(__float2bfloat162_rn(scale)), pair_bits(__float2bfloat162_rn(second))};
+    *reinterpret_cast<uint2*>(to + block * 128) = words;
+  });
 }
 
 // The operands of a block: [16 columns][4 registers].
@@ -118,18 +154,14 @@ __device__ __forceinline__ void bf16_operands(const std::byte* panels, int slot_
   }
 }
 
-// The warp's scales of a chunk as floats: {scale / kElementUnit, offset or the second half's scale}.
+// The same as floats: {scale / kElementUnit, offset or the second half's scale / kElementUnit}.
 template <DType type>
 __device__ __forceinline__ void prepare_floats(const std::byte* panels, int slot_bytes, int blocks, std::byte* scales) {
   constexpr float kUnit = 1.0F / kElementUnit<type>;
-  const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
-  const std::byte* chunk = panels + lane % 16 / 8 * slot_bytes;
-#pragma unroll 2
-  for (int block = lane / 16; block < blocks; block += 2) {
-    const BlockScales s = panel_scales<type>(chunk, blocks, block, row);
-    const float second = kHalves<type> ? s.scale[1] * kUnit : s.offset[0];
-    *reinterpret_cast<float2*>(scales + (block * 16 + lane % 16) * 8) = {s.scale[0] * kUnit, second};
-  }
+  std::byte* to = scales + threadIdx.x % 16 * 8;
+  for_each_scale<type>(panels, slot_bytes, blocks, [&](int block, float scale, float second) {
+    *reinterpret_cast<float2*>(to + block * 128) = {scale * kUnit, kHalves<type> ? second * kUnit : second};
+  });
 }
 
 // Words t of a block's first and last 16 elements of row g, elements times kElementUnit.
