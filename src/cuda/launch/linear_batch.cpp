@@ -35,15 +35,11 @@ const BatchUnit* find_unit(DType a, DType b) {
 }
 
 constexpr int64_t kChunkColumns = kPanelBlock * kPanelChunkBlocks;
-// The barriers, which are not in the dynamic part, and what a multiprocessor keeps for itself, for each block.
+// The barriers, which are not in the dynamic part.
 constexpr int64_t kStaticBytes = 512;
-constexpr int64_t kReservedBytes = 1024;
 constexpr int64_t kWarpScaleBytes = 1024;
 // The rows from which the kernels for tokens in 8-bit form are left for those for bf16.
 constexpr int64_t kQ8Rows = kDecodeRows;
-// The rows from which two kernels' blocks don't fit a multiprocessor together.
-constexpr int kSharedTokens = 16;
-
 // Costs in halves of what 64 rows by 256 columns take. Every chunk brings its tokens as well, however many rows it has;
 // then what a tile costs beside its chunks, and what putting sums together does.
 constexpr int64_t kChunkCost = 1;
@@ -123,16 +119,8 @@ BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, 
   const int64_t stage = int64_t{plan.slot_bytes} * cut.warpgroups * 8;
   const int64_t x_bytes = round_up(kBatchXStages * x_stage_bytes(tokens), 128);
   const int64_t scale_bytes = cut.warpgroups * 4 * kWarpScaleBytes;
-  const int64_t room = tokens <= kSharedTokens
-                           ? capabilities.shared_bytes_per_multiprocessor / 2 - kReservedBytes - kStaticBytes
-                           : capabilities.shared_bytes_per_block - kStaticBytes;
   const int64_t own = capabilities.shared_bytes_per_block - kStaticBytes;
-  const auto stages_within = [&](int64_t bytes) {
-    return std::min<int64_t>((bytes - x_bytes - scale_bytes) / (stage + 16), kBatchMaxStages);
-  };
-  int64_t stages = stages_within(room);
-  if (stages < 2) stages = stages_within(own);
-  plan.stages = static_cast<int>(std::max<int64_t>(stages, 0));
+  plan.stages = static_cast<int>(std::clamp<int64_t>((own - x_bytes - scale_bytes) / (stage + 16), 0, kBatchMaxStages));
   plan.x_at = static_cast<int>(round_up(plan.stages * stage, 128));
   plan.scales_at = static_cast<int>(plan.x_at + x_bytes);
   const int64_t staged_bytes = plan.staged ? int64_t{tokens} * (cut.warpgroups * 64 + 4) * 4 : 0;

@@ -133,17 +133,23 @@ inline constexpr int kXBlocks = kTokens <= 32   ? 8
 template <int kTokens>
 inline constexpr int kXStageBytes = kTokens == 8 ? 8 * (kQuantStride + kScaleStride) : kTokens * 64 * kXBlocks<kTokens>;
 
-// A stage's columns from `column` on of all tokens. Tokens and columns that are not there: zeros.
+// A stage: `blocks` blocks of 32 columns of all tokens, zeros behind them and for tokens that are not there. `from`:
+// where this thread's 16 bytes of the first block are in a token's row.
 template <int kTokens>
-__device__ __forceinline__ void fill_bf16(const BatchParams& p, std::byte* stage, int column, int worker) {
-  constexpr int kBlocks = kXBlocks<kTokens>;
-  const int lane = worker % 32;
-  for (int part = worker / 32; part < kTokens / 8 * kBlocks; part += kFillers / 32) {
-    const int group = part / kBlocks, token = group * 8 + lane % 8, piece = part % kBlocks * 4 + lane / 8;
-    const int at = column + piece * 8;
-    const bool there = token < p.rows && at < p.cols;
-    const std::byte* from = there ? p.x + token * p.x_stride + at * 2 : p.x;
-    copy_piece<16>(stage + (piece * (kTokens / 8) + group) * 128 + lane % 8 * 16, from, there);
+__device__ __forceinline__ void fill_bf16(const BatchParams& p, uint32_t stage, const std::byte* from, int blocks,
+                                          int worker) {
+  const int lane = worker % 32, first = worker / 32 * 8 + lane % 8;
+  const uint32_t to = stage + lane / 8 * (kTokens * 16) + first * 16;
+#pragma unroll
+  for (int token = 0; token < kTokens; token += kFillers / 4) {
+    const int bytes = first + token < p.rows ? 16 : 0;
+    const std::byte* row = from + min(first + token, p.rows - 1) * p.x_stride;
+#pragma unroll
+    for (int b = 0; b < kXBlocks<kTokens>; ++b) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + b * (kTokens * 64) + token * 16),
+                   "l"(row + b * 64), "r"(b < blocks ? bytes : 0)
+                   : "memory");
+    }
   }
 }
 
@@ -189,7 +195,8 @@ __device__ __forceinline__ void stream_activations(const BatchParams& p, std::by
           fill_q8(p, stage, chunk, worker);
           arrive_with_copies(barriers.full[place.stage]);
         } else {
-          fill_bf16<kTokens>(p, stage, chunk * 256 + block * 32, worker);
+          fill_bf16<kTokens>(p, shared_address(stage), p.x + (chunk * 8 + block) * 64 + worker % 32 / 8 * 16,
+                             chunk_blocks(p, chunk) - block, worker);
           asm volatile("cp.async.commit_group;" ::: "memory");
           if (++behind == kBehind) {
             asm volatile("cp.async.wait_group %0;" ::"n"(kBehind - 1) : "memory");
@@ -366,8 +373,7 @@ __device__ __forceinline__ void consume(Consumer& c, const ChunkRange& range, fl
 }
 
 template <DType type_a, DType type_b, int kTokens>
-__global__ void __launch_bounds__(kBatchThreads, kTokens <= 16 ? 2 : 1)
-    batch_kernel(const __grid_constant__ BatchParams p) {
+__global__ void __launch_bounds__(kBatchThreads, 1) batch_kernel(const __grid_constant__ BatchParams p) {
   if constexpr (kTokens > 8 && !kHasProducts) {
     return;  // never launched there: batch_serves
   } else {

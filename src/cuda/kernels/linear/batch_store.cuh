@@ -96,30 +96,62 @@ __device__ __forceinline__ void sync_cluster() {
 #endif
 }
 
-// The sum over the cluster's blocks, in their order.
-__device__ __forceinline__ float cluster_sum(const float* at, int splits) {
+// What each of the cluster's blocks has at a place; loads only, so that several places are under way.
+__device__ __forceinline__ void load_parts(const float* at, int splits, float (&parts)[kBatchMaxSplits]) {
 #if __CUDA_ARCH__ >= 900
   if (splits > 1) {
-    float values[kBatchMaxSplits];
 #pragma unroll
     for (int s = 0; s < kBatchMaxSplits; ++s) {
       if (s >= splits) break;
       uint32_t remote;
       asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(shared_address(at)), "r"(s));
-      asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(values[s]) : "r"(remote) : "memory");
+      asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(parts[s]) : "r"(remote) : "memory");
     }
-    float sum = values[0];
-#pragma unroll
-    for (int s = 1; s < kBatchMaxSplits; ++s) {
-      if (s < splits) sum += values[s];
-    }
-    return sum;
+    return;
   }
 #endif
-  return *at;
+  parts[0] = *at;
+}
+// Their sum, in the order of the blocks.
+__device__ __forceinline__ float sum_parts(const float (&parts)[kBatchMaxSplits], int splits) {
+  float sum = parts[0];
+#pragma unroll
+  for (int s = 1; s < kBatchMaxSplits; ++s) {
+    if (s < splits) sum += parts[s];
+  }
+  return sum;
 }
 
-// By all threads of the block: its share of the tile's tokens, 32 outputs of one token a warp.
+// 32 outputs of one token: a warp's item of what is staged.
+struct StagedItem {
+  int token, row;  // row: this lane's, of the tile
+  bool some;       // of the 32 are in the matrix
+  bool there;      // this lane's is
+
+  __device__ __forceinline__ StagedItem(const BatchParams& p, int item, int groups, int rank, int first, int rows)
+      : token(item / groups * p.splits + rank), row(item % groups * 32 + static_cast<int>(threadIdx.x % 32)) {
+    some = token < p.rows && first + item % groups * 32 < rows;
+    there = some && first + row < rows;
+  }
+};
+
+__device__ __forceinline__ void store_staged_glu(const BatchParams& p, const float* staged, const StagedItem& item,
+                                                 int first, int rows) {
+  const float* at = staged + item.token * staged_stride(p) + item.row / 8 * 16 + item.row % 8;
+  float gate[kBatchMaxSplits], up[kBatchMaxSplits];
+  load_parts(at, p.splits, gate);
+  load_parts(at + 8, p.splits, up);
+  const int row = first + item.row;
+  float value = 0;
+  if (item.there) value = gated_value(p, sum_parts(gate, p.splits), sum_parts(up, p.splits), row);
+  if (p.format == ActivationFormat::q8) {
+    store_q8_block(p.out + item.token * p.out_stride, rows, row / 32, value);
+  } else if (item.there) {
+    store_gated(p, item.token, row, value);
+  }
+}
+
+// By all threads of the block: its share of the tile's tokens. Sums of plain products are loaded four items at a time.
 template <int kTokens>
 __device__ __forceinline__ void store_staged(const BatchParams& p, const float* staged) {
   if (p.splits > 1) {
@@ -128,28 +160,29 @@ __device__ __forceinline__ void store_staged(const BatchParams& p, const float* 
     __syncthreads();
   }
   const int rank = static_cast<int>(blockIdx.x) % p.splits, tile = static_cast<int>(blockIdx.x) / p.splits;
-  const int lane = static_cast<int>(threadIdx.x % 32), stride = staged_stride(p);
+  const int warps = static_cast<int>(blockDim.x / 32), stride = staged_stride(p);
   const BatchSegment& segment = p.segment[find_segment(p, tile)];
   const int groups = p.glu ? p.warpgroups : p.warpgroups * 2;
   const int first = (tile - segment.first_tile) * groups * 32;
-  for (int item = static_cast<int>(threadIdx.x / 32);; item += static_cast<int>(blockDim.x / 32)) {
-    const int token = item / groups * p.splits + rank, row = item % groups * 32 + lane;
-    if (token >= p.rows) break;
-    if (first + row - lane >= segment.rows) continue;
-    const bool there = first + row < segment.rows;
-    const float* at = staged + token * stride;
-    if (p.glu) {
-      at += row / 8 * 16 + row % 8;
-      const float gate = cluster_sum(at, p.splits), up = cluster_sum(at + 8, p.splits);
-      const float value = there ? gated_value(p, gate, up, first + row) : 0.0F;
-      if (p.format == ActivationFormat::q8) {
-        store_q8_block(p.out + token * p.out_stride, segment.rows, (first + row) / 32, value);
-      } else if (there) {
-        store_gated(p, token, first + row, value);
+  const int items = (min(kTokens, p.rows) + p.splits - 1) / p.splits * groups;
+  constexpr int kItems = 4;
+  for (int base = static_cast<int>(threadIdx.x / 32); base < items; base += kItems * warps) {
+    float parts[kItems][kBatchMaxSplits];
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const StagedItem item(p, base + i * warps, groups, rank, first, segment.rows);
+      if (!item.some) continue;
+      if (p.glu) {
+        store_staged_glu(p, staged, item, first, segment.rows);
+      } else {
+        load_parts(staged + item.token * stride + item.row, p.splits, parts[i]);
       }
-    } else {
-      const float value = cluster_sum(at + row, p.splits);
-      if (there) store_plain(p, segment, token, first + row, value);
+    }
+    if (p.glu) continue;
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const StagedItem item(p, base + i * warps, groups, rank, first, segment.rows);
+      if (item.there) store_plain(p, segment, item.token, first + item.row, sum_parts(parts[i], p.splits));
     }
   }
   if (p.splits > 1) {
