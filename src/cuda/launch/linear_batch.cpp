@@ -59,7 +59,7 @@ int64_t count_tiles(const BatchShape& shape, int warpgroups) {
 
 // Bytes of a stage of activations.
 int64_t x_stage_bytes(int tokens) {
-  return tokens == 8 ? 8 * (272 + 72) : int64_t{tokens} * 64 * (tokens <= 32 ? 8 : tokens <= 64 ? 4 : 2);
+  return tokens == 8 ? 8 * (272 + 72) : (int64_t{tokens} * 16 + 16) * 4 * (tokens <= 32 ? 8 : tokens <= 64 ? 4 : 2);
 }
 
 constexpr int64_t round_up(int64_t value, int64_t unit) {

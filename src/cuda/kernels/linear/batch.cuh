@@ -130,25 +130,33 @@ template <int kTokens>
 inline constexpr int kXBlocks = kTokens <= 32   ? 8
                                 : kTokens <= 64 ? 4
                                                 : 2;
+// A stage has 8 columns of all tokens behind one another, 16 bytes a token, and 16 more so that the 8 threads that copy
+// a line of a row meet all banks.
 template <int kTokens>
-inline constexpr int kXStageBytes = kTokens == 8 ? 8 * (kQuantStride + kScaleStride) : kTokens * 64 * kXBlocks<kTokens>;
+inline constexpr int kPlaneBytes = kTokens * 16 + 16;
+template <int kTokens>
+inline constexpr int kXStageBytes =
+    kTokens == 8 ? 8 * (kQuantStride + kScaleStride) : kPlaneBytes<kTokens> * 4 * kXBlocks<kTokens>;
 
-// A stage: `blocks` blocks of 32 columns of all tokens, zeros behind them and for tokens that are not there. `from`:
-// where this thread's 16 bytes of the first block are in a token's row.
+// A stage: `blocks` blocks of 32 columns of all tokens, zeros behind them and for tokens that are not there. 8 threads
+// copy a line of 128 bytes, 64 columns, of a row; `from`: the stage's first column in the first row.
 template <int kTokens>
 __device__ __forceinline__ void fill_bf16(const BatchParams& p, uint32_t stage, const std::byte* from, int blocks,
                                           int worker) {
-  const int lane = worker % 32, first = worker / 32 * 8 + lane % 8;
-  const uint32_t to = stage + lane / 8 * (kTokens * 16) + first * 16;
+  constexpr int kStep = kFillers / 8;  // tokens at a time
+  const int first = worker / 8, piece = worker % 8;
+  const uint32_t to = stage + piece * kPlaneBytes<kTokens> + first * 16;
+  from += piece * 16;
 #pragma unroll
-  for (int token = 0; token < kTokens; token += kFillers / 4) {
+  for (int token = 0; token < kTokens; token += kStep) {
     const int bytes = first + token < p.rows ? 16 : 0;
     const std::byte* row = from + min(first + token, p.rows - 1) * p.x_stride;
 #pragma unroll
-    for (int b = 0; b < kXBlocks<kTokens>; ++b) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + b * (kTokens * 64) + token * 16),
-                   "l"(row + b * 64), "r"(b < blocks ? bytes : 0)
-                   : "memory");
+    for (int b = 0; b < kXBlocks<kTokens>; b += 2) {
+      asm volatile(
+          "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + b * 4 * kPlaneBytes<kTokens> + token * 16),
+          "l"(row + b * 64), "r"(b + piece / 4 < blocks ? bytes : 0)
+          : "memory");
     }
   }
 }
@@ -195,8 +203,8 @@ __device__ __forceinline__ void stream_activations(const BatchParams& p, std::by
           fill_q8(p, stage, chunk, worker);
           arrive_with_copies(barriers.full[place.stage]);
         } else {
-          fill_bf16<kTokens>(p, shared_address(stage), p.x + (chunk * 8 + block) * 64 + worker % 32 / 8 * 16,
-                             chunk_blocks(p, chunk) - block, worker);
+          fill_bf16<kTokens>(p, shared_address(stage), p.x + (chunk * 8 + block) * 64, chunk_blocks(p, chunk) - block,
+                             worker);
           asm volatile("cp.async.commit_group;" ::: "memory");
           if (++behind == kBehind) {
             asm volatile("cp.async.wait_group %0;" ::"n"(kBehind - 1) : "memory");
@@ -251,7 +259,7 @@ __device__ __forceinline__ void multiply_block(const Consumer& c, const std::byt
   bf16_operands<type>(panels, c.p.slot_bytes, blocks, block, lane / 4, lane % 4, c.scales, a);
   fence_products(a);
 #pragma unroll
-  for (int i = 0; i < 2; ++i) multiply_columns(sums, a[i], x + i * (kTokens * 32 / 16));
+  for (int i = 0; i < 2; ++i) multiply_columns(sums, a[i], x + i * (kPlaneBytes<kTokens> * 2 / 16));
   commit_products();
 }
 
@@ -269,13 +277,14 @@ __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& rang
     __syncwarp();
     for (int block = 0; block < blocks; block += kXBlocks<kTokens>) {
       const uint64_t x =
-          column_operand(shared_address(c.shared + c.p.x_at + c.x.stage * kXStageBytes<kTokens>), kTokens * 16);
+          column_operand(shared_address(c.shared + c.p.x_at + c.x.stage * kXStageBytes<kTokens>), kPlaneBytes<kTokens>);
       wait_barrier(c.x_barriers.full[c.x.stage], c.x.parity);
 #pragma unroll
       for (int i = 0; i < kXBlocks<kTokens>; ++i) {
         wait_products<1>();
         if (i == 1) c.release_held();
-        multiply_block<type, kTokens>(c, panels, blocks, block + i, x + i * (kTokens * 64 / 16), sums, a[i % 2]);
+        multiply_block<type, kTokens>(c, panels, blocks, block + i, x + i * (kPlaneBytes<kTokens> * 4 / 16), sums,
+                                      a[i % 2]);
       }
       c.held = c.x.stage;
       c.x.advance(kBatchXStages);

@@ -5,7 +5,8 @@
 //   C  c[4 j + 0, 1] (16 w + g, 8 j + 2t..), c[4 j + 2, 3] (16 w + g + 8, 8 j + 2t..)
 // Products run behind the warps' back: fence_products() before the first of a group (registers were written),
 // commit_products() after the last, wait_products<n>() until all but the n last groups have ended; until then A's
-// registers and the shared memory stay as they are. Only on 9.0a: kHasProducts.
+// registers and the shared memory stay as they are. Other memory is not held up by these: the next weights may be read
+// before. Only on 9.0a: kHasProducts.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +30,18 @@ __device__ __forceinline__ void fence_products(uint32_t (&a)[2][4]) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   asm volatile("wgmma.fence.sync.aligned;"
                : "+r"(a[0][0]), "+r"(a[0][1]), "+r"(a[0][2]), "+r"(a[0][3]), "+r"(a[1][0]), "+r"(a[1][1]),
-                 "+r"(a[1][2]), "+r"(a[1][3])::"memory");
+                 "+r"(a[1][2]), "+r"(a[1][3]));
 #endif
 }
 __device__ __forceinline__ void commit_products() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  asm volatile("wgmma.commit_group.sync.aligned;");
 #endif
 }
 template <int kPending>
 __device__ __forceinline__ void wait_products() {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending));
 #endif
 }
 // What ordinary and asynchronous copies of threads wrote to shared memory, for the products that read it.
