@@ -253,10 +253,9 @@ struct Consumer {
 
 // One block of 32 columns, whose activations' operand is `x`.
 template <DType type, int kTokens>
-__device__ __forceinline__ void multiply_block(const Consumer& c, const std::byte* panels, int blocks, int block,
-                                               uint64_t x, float (&sums)[kTokens / 2], uint32_t (&a)[2][4]) {
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  bf16_operands<type>(panels, c.p.slot_bytes, blocks, block, lane / 4, lane % 4, c.scales, a);
+__device__ __forceinline__ void multiply_block(const RawBlock<type>& raw, uint64_t x, float (&sums)[kTokens / 2],
+                                               uint32_t (&a)[2][4]) {
+  bf16_operands<type>(raw, static_cast<int>(threadIdx.x % 4), a);
   fence_products(a);
 #pragma unroll
   for (int i = 0; i < 2; ++i) multiply_columns(sums, a[i], x + i * (kPlaneBytes<kTokens> * 2 / 16));
@@ -267,24 +266,29 @@ __device__ __forceinline__ void multiply_block(const Consumer& c, const std::byt
 // A stage of activations is done whole: blocks that are not there have scales of zero, and finite integers.
 template <DType type, int kTokens>
 __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& range, float (&sums)[kTokens / 2]) {
+  constexpr int kBlocks = kXBlocks<kTokens>;
+  const int lane = static_cast<int>(threadIdx.x % 32);
   uint32_t a[2][2][4];
+  RawBlock<type> raw;
   for (int chunk = range.begin; chunk < range.end; ++chunk) {
     wait_barrier(c.weight_barriers.full[c.weights.stage], c.weights.parity);
     const std::byte* panels = c.panels();
     const int blocks = known_blocks<type>(c.p, chunk);
+    const auto load = [&](int block) { raw.load(panels, c.p.slot_bytes, blocks, block, lane / 4, lane % 4, c.scales); };
     __syncwarp();
     prepare_pairs<type>(panels, c.p.slot_bytes, blocks, c.scales);
     __syncwarp();
-    for (int block = 0; block < blocks; block += kXBlocks<kTokens>) {
+    load(0);
+    for (int block = 0; block < blocks; block += kBlocks) {
       const uint64_t x =
           column_operand(shared_address(c.shared + c.p.x_at + c.x.stage * kXStageBytes<kTokens>), kPlaneBytes<kTokens>);
       wait_barrier(c.x_barriers.full[c.x.stage], c.x.parity);
 #pragma unroll
-      for (int i = 0; i < kXBlocks<kTokens>; ++i) {
+      for (int i = 0; i < kBlocks; ++i) {
         wait_products<1>();
         if (i == 1) c.release_held();
-        multiply_block<type, kTokens>(c, panels, blocks, block + i, x + i * (kPlaneBytes<kTokens> * 4 / 16), sums,
-                                      a[i % 2]);
+        multiply_block<type, kTokens>(raw, x + i * (kPlaneBytes<kTokens> * 4 / 16), sums, a[i % 2]);
+        load(min(block + i + 1, 7));
       }
       c.held = c.x.stage;
       c.x.advance(kBatchXStages);

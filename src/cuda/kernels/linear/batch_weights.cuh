@@ -44,30 +44,53 @@ __device__ __forceinline__ uint32_t spread_bytes(uint32_t word, bool odd) {
   return __byte_perm(word, 0, odd ? 0x4342 : 0x4140);
 }
 
-// Integers of a block as pairs of bf16, exact: elements 2 t, 2 t + 1 of columns 0.., 8.., 16.., 24.. of row g.
+// What a thread reads of a block: of both panels the words of row g, and the scales. Read while the products of the
+// block before run.
 template <DType type>
-__device__ __forceinline__ void integer_pairs(const std::byte* chunk, int blocks, int block, int g, int t,
-                                              uint32_t (&pairs)[4]) {
+struct RawBlock {
+  static constexpr int kWords = panel_type(type).bits == 8 ? 4 : 2;
+  uint32_t words[2][kWords];  // 16 bits each: elements 2 t, 2 t + 1 of columns 0.., 8.. (8 bits: and 16.., 24..)
+  uint2 high[2];
+  uint2 scales[2];
+
+  __device__ __forceinline__ void load(const std::byte* panels, int slot_bytes, int blocks, int block, int g, int t,
+                                       const std::byte* warp_scales) {
+    constexpr PanelType kType = panel_type(type);
+#pragma unroll
+    for (int p = 0; p < 2; ++p) {
+      const std::byte* chunk = panels + p * slot_bytes;
+      const std::byte* at = chunk + (block * 8 * kWords / 2 + g) * 16 + 2 * t;
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) words[p][i] = load_as<uint16_t>(at + i / 2 * 128 + i % 2 * 8);
+      const std::byte* bits = chunk + kType.high_offset(blocks) + (block * 8 + g) * kType.high_bytes();
+      if constexpr (kType.bits == 5) high[p].x = load_as<uint32_t>(bits);
+      if constexpr (kType.bits == 6) high[p] = load_as<uint2>(bits);
+      scales[p] = load_as<uint2>(warp_scales + (block * 16 + p * 8 + g) * 8);
+    }
+  }
+};
+
+// Integers of a block as pairs of bf16, exact: elements 2 t, 2 t + 1 of columns 0.., 8.., 16.., 24.. of row g of panel
+// p.
+template <DType type>
+__device__ __forceinline__ void integer_pairs(const RawBlock<type>& raw, int p, int t, uint32_t (&pairs)[4]) {
   constexpr PanelType kType = panel_type(type);
   constexpr uint32_t kOnes = 0x43004300;
   if constexpr (kType.bits == 8) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const std::byte* at = chunk + (block * 16 + i / 2 * 8 + g) * 16 + i % 2 * 8 + 2 * t;
-      const uint32_t bytes = spread_bytes(load_as<uint16_t>(at), false);
+      const uint32_t bytes = spread_bytes(raw.words[p][i], false);
       // 7 bits, less 128 where the eighth is set.
       pairs[i] = pair_bits(__hsub2(pair_of(merge_bits<false>(bytes, 0x007F007F, kOnes)),
                                    pair_of(merge_bits<false>(bytes, 0x00800080, kOnes))));
     }
   } else {
-    const std::byte* at = chunk + (block * 8 + g) * 16 + 2 * t;
     // Bytes: elements 2 t, 2 t + 8, 2 t + 1, 2 t + 9, and those 16 beyond in the high halves.
-    const uint32_t nibbles = __byte_perm(load_as<uint16_t>(at), load_as<uint16_t>(at + 8), 0x5140);
-    const std::byte* high = chunk + kType.high_offset(blocks) + (block * 8 + g) * kType.high_bytes();
+    const uint32_t nibbles = __byte_perm(raw.words[p][0], raw.words[p][1], 0x5140);
     constexpr uint32_t kBase = kOnes ^ static_cast<uint32_t>(kType.flip) * 0x00010001;
     uint32_t base[4] = {kBase, kBase, kBase, kBase};
     if constexpr (kType.bits == 5) {
-      const uint32_t bits = spread_bytes(load_as<uint32_t>(high), (t & 1) != 0) >> (t / 2);
+      const uint32_t bits = spread_bytes(raw.high[p].x, (t & 1) != 0) >> (t / 2);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const uint32_t at_4 = i < 2 ? bits << (4 - 2 * i) : bits >> (2 * i - 4);
@@ -75,10 +98,10 @@ __device__ __forceinline__ void integer_pairs(const std::byte* chunk, int blocks
       }
     }
     if constexpr (kType.bits == 6) {
-      const uint2 words = load_as<uint2>(high);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const uint32_t bits = spread_bytes(i < 2 ? words.x : words.y, (t & 1) != 0) >> (t / 2 * 2);
+        const uint32_t word = i < 2 ? raw.high[p].x : raw.high[p].y;
+        const uint32_t bits = spread_bytes(word, (t & 1) != 0) >> (t / 2 * 2);
         base[i] = merge_bits<true>(i % 2 == 0 ? bits << 4 : bits, 0x00300030, kBase);
       }
     }
@@ -135,13 +158,12 @@ __device__ __forceinline__ void prepare_pairs(const std::byte* panels, int slot_
 
 // The operands of a block: [16 columns][4 registers].
 template <DType type>
-__device__ __forceinline__ void bf16_operands(const std::byte* panels, int slot_bytes, int blocks, int block, int g,
-                                              int t, const std::byte* scales, uint32_t (&a)[2][4]) {
+__device__ __forceinline__ void bf16_operands(const RawBlock<type>& raw, int t, uint32_t (&a)[2][4]) {
 #pragma unroll
   for (int p = 0; p < 2; ++p) {
     uint32_t pairs[4];
-    integer_pairs<type>(panels + p * slot_bytes, blocks, block, g, t, pairs);
-    const uint2 words = load_as<uint2>(scales + (block * 16 + p * 8 + g) * 8);
+    integer_pairs<type>(raw, p, t, pairs);
+    const uint2 words = raw.scales[p];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       uint32_t& to = a[i / 2][i % 2 * 2 + p];
