@@ -34,6 +34,7 @@ class NoExecutable final : public graph::Executable {
   std::span<const float> run(const graph::StepData& step, std::span<const std::span<const float>>) override {
     return logits_.first(logits_.size() / kStreams * step.output_rows.size());
   }
+  std::span<const graph::Drawn> drawn() const override { return {}; }
   std::span<const float> exported(size_t) const override { return {}; }
 
  private:

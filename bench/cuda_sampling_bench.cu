@@ -67,7 +67,7 @@ double microseconds(const Queue& queue, const Case& which, int64_t rows, int64_t
   }
   const SamplingRow* device_rows = upload(settings);
   const LogitEdit* device_edits = upload(changes);
-  Sampled* out = upload(std::vector<Sampled>(static_cast<size_t>(rows)));
+  Drawn* out = upload(std::vector<Drawn>(static_cast<size_t>(rows)));
   std::byte* scratch = nullptr;
   require(cudaMalloc(&scratch, static_cast<size_t>(sample_scratch_bytes(rows, kVocabulary))));
   const int launches = static_cast<int>(std::max<int64_t>(buffers, 20));

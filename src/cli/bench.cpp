@@ -136,7 +136,9 @@ class Bench {
       rows.push_back(static_cast<int32_t>(rows.size()));
       steps.push_back(sequence.step(static_cast<int64_t>(steps.size()), 1));
     }
-    loaded_.runner->step({ids, rows, steps});
+    // Greedy, as a user's step would end: on a device that draws, only ids come back.
+    const std::vector<graph::RowDraw> draws(loaded_.runner->draws() ? rows.size() : 0);
+    loaded_.runner->step({ids, rows, steps, draws});
     for (size_t i = 0; i < sequences.size(); ++i) sequences[i].commit(std::span(ids).subspan(i, 1));
   }
 

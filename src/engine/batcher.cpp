@@ -47,6 +47,7 @@ Batcher::Batcher(Runner& runner, const tokenizer::Tokenizer& tokenizer, const Ba
   entries_.reserve(streams);
   output_rows_.reserve(static_cast<size_t>(runner.options().outputs));
   sequences_.reserve(streams);
+  draws_.reserve(streams);
   token_ids_.reserve(rows);
 }
 

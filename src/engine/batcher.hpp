@@ -93,7 +93,10 @@ class Batcher {
   void preempt(Stream& stream);
   void requeue_preempted();
   void run_step();
+  // Whether the device is to draw the tokens of this step; then draws_ says how.
+  bool plan_draws();
   void take_logits(std::span<const float> logits);
+  void take_drawn(std::span<const graph::Drawn> drawn);
   void record_cost(double seconds);
 
   Runner& runner_;
@@ -113,6 +116,7 @@ class Batcher {
   std::vector<int32_t> token_ids_;
   std::vector<int32_t> output_rows_;
   std::vector<graph::SequenceStep> sequences_;
+  std::vector<graph::RowDraw> draws_;
 };
 
 }  // namespace minfer::engine

@@ -139,10 +139,42 @@ void Batcher::run_step() {
   ++stats_.steps;
   stats_.rows += static_cast<int64_t>(token_ids_.size());
   try {
-    take_logits(runner_.step({token_ids_, output_rows_, sequences_}));
+    const bool draws = plan_draws();
+    const auto logits = runner_.step({token_ids_, output_rows_, sequences_, draws_});
+    if (draws) {
+      take_drawn(runner_.drawn());
+    } else {
+      take_logits(logits);
+    }
   } catch (const Error& error) {
     for (const Entry& entry : entries_) {
       if (!entry.stream->ended()) fail_stream(*entry.stream, error);
+    }
+  }
+}
+
+bool Batcher::plan_draws() {
+  draws_.clear();
+  if (!runner_.draws() || output_rows_.empty()) return false;
+  for (const Entry& entry : entries_) {
+    if (entry.drafted > 0 || (entry.has_logits && !entry.stream->prepare_draw())) return false;
+  }
+  for (const Entry& entry : entries_) {
+    if (entry.has_logits) draws_.push_back(entry.stream->row_draw());
+  }
+  return true;
+}
+
+void Batcher::take_drawn(std::span<const graph::Drawn> drawn) {
+  size_t next = 0;
+  for (const Entry& entry : entries_) {
+    Stream& stream = *entry.stream;
+    try {
+      const auto reason =
+          entry.has_logits ? stream.advance_drawn(entry.rows, drawn[next++]) : stream.advance(entry.rows, {});
+      if (reason) end(stream, *reason);
+    } catch (const Error& error) {
+      fail_stream(stream, error);
     }
   }
 }

@@ -107,6 +107,7 @@ std::span<const float> Runner::step(const graph::StepData& data) {
     fail(ErrorCode::invalid_input, "logits of {} rows in a step of {} tokens; expected one a token, and at most {}",
          outputs, tokens, options_.outputs);
   }
+  check(data.draws.empty() || draws(), "draws of a device that draws none");
   const bool decode = std::all_of(data.sequences.begin(), data.sequences.end(),
                                   [](const graph::SequenceStep& sequence) { return sequence.rows == 1; });
   const graph::StepKind kind = decode && tokens <= options_.outputs ? graph::StepKind::decode : graph::StepKind::mixed;
@@ -118,8 +119,11 @@ std::span<const float> Runner::step(const graph::StepData& data) {
       imports_.push_back(parts[from.part].executable->exported(from.export_index));
       copied_bytes_ += static_cast<int64_t>(imports_.back().size_bytes());
     }
-    logits = stage.executable->run(data, imports_);
+    graph::StepData part = data;
+    if (&stage != &parts.back()) part.draws = {};
+    logits = stage.executable->run(part, imports_);
   }
+  drawn_ = parts.back().executable->drawn();
   return logits;
 }
 

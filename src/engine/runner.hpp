@@ -63,6 +63,9 @@ class Runner {
   // Runs one step of at most batch_tokens rows and `outputs` outputs; ids are checked (check_tokens).
   // Returns logits [outputs][vocabulary], valid until the next step.
   std::span<const float> step(const graph::StepData& data);
+  // Whether steps may ask for draws; and what the last one drew, valid until the next.
+  bool draws() const { return devices_[placement_.parts.back().device]->draws(); }
+  std::span<const graph::Drawn> drawn() const { return drawn_; }
 
  private:
   // What a part has on its device.
@@ -90,6 +93,7 @@ class Runner {
   std::unique_ptr<KvCache> cache_;
   std::map<graph::StepShape, std::vector<Stage>> stages_;
   std::vector<std::span<const float>> imports_;  // of the stage that runs
+  std::span<const graph::Drawn> drawn_;
   int64_t copied_bytes_ = 0;
 };
 

@@ -140,8 +140,18 @@ std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> l
   if (is_finishing()) return last_reason_;
   if (logits.empty()) return std::nullopt;
   if (request_.max_tokens == 0) return StopReason::max_tokens;
-  const Verdict verdict = verify(sampler_, logits, draft_,
-                                 [this](int32_t token) { return tokenizer_.vocab().is_end_of_generation(token); });
+  return take_verdict(verify(sampler_, logits, draft_,
+                             [this](int32_t token) { return tokenizer_.vocab().is_end_of_generation(token); }));
+}
+
+std::optional<StopReason> Stream::advance_drawn(int64_t rows, const graph::Drawn& drawn) {
+  sequence_.commit(pending().first(static_cast<size_t>(rows)));
+  if (is_finishing()) return last_reason_;
+  if (request_.max_tokens == 0) return StopReason::max_tokens;
+  return take_verdict({0, sampler_.take(drawn)});
+}
+
+std::optional<StopReason> Stream::take_verdict(const Verdict& verdict) {
   drafted_ = static_cast<int64_t>(draft_.tokens.size());
   accepted_ = verdict.accepted;
   result_.drafted_tokens += drafted_;

@@ -67,12 +67,17 @@ class Stream {
   // the last of them and after each of the draft [1 + drafted][vocabulary], else empty. Draws what follows and hands
   // the text out; the reason where that ends it. Errors: those of the sampler.
   std::optional<StopReason> advance(int64_t rows, std::span<const float> logits);
+  // The same where the device drew the next token of its last row: what it is asked to do, where it can be asked.
+  bool prepare_draw() { return sampler_.prepare_draw(); }
+  graph::RowDraw row_draw() { return sampler_.row_draw(); }
+  std::optional<StopReason> advance_drawn(int64_t rows, const graph::Drawn& drawn);
   void record_draft(const StepCost& cost, int64_t other_rows);
   // Tells the listener. `error` with StopReason::failed.
   void end(StopReason reason, const std::optional<Error>& error);
 
  private:
   std::optional<StopReason> take(int32_t token);
+  std::optional<StopReason> take_verdict(const Verdict& verdict);
   bool pending_exceeds_context() const { return tokens_.size() > context_tokens_; }
   void load(const SessionTarget& target);
   void make_room(const SessionTarget& target);

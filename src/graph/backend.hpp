@@ -28,6 +28,7 @@
 #include "graph/memory_plan.hpp"
 #include "graph/op_time.hpp"
 #include "graph/passes.hpp"
+#include "graph/sampling.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::graph {
@@ -85,6 +86,8 @@ struct StepData {
   std::span<const int32_t> token_ids;       // one a row
   std::span<const int32_t> output_rows;     // rows whose logits are wanted, ascending
   std::span<const SequenceStep> sequences;  // cover the rows in order
+  // One an output row: tokens are to be drawn, on a device that draws. Empty: the logits are wanted.
+  std::span<const RowDraw> draws = {};
 };
 
 // The memory in which executables run: values and scratch. It is allocated once, at the size of the largest step;
@@ -99,9 +102,11 @@ class Executable {
  public:
   virtual ~Executable() = default;
   // Runs a step that fits the shape it was compiled for; imports[i] are the rows of the graph's imports[i] in this
-  // step. Returns logits, f32 [outputs][vocabulary], none from a part without; they and the exports are valid until the
-  // next run in the same workspace. Errors: device.
+  // step. Returns logits, f32 [outputs][vocabulary], none from a part without, nor where tokens are drawn; they,
+  // drawn() and the exports are valid until the next run in the same workspace. Errors: device.
   virtual std::span<const float> run(const StepData& step, std::span<const std::span<const float>> imports) = 0;
+  // What was drawn in the last run, one a row of its draws.
+  virtual std::span<const Drawn> drawn() const = 0;
   // The rows of the graph's exports[index] in the last run.
   virtual std::span<const float> exported(size_t index) const = 0;
 };
@@ -130,6 +135,8 @@ class Backend {
   // nullopt where the device runs the node, else why not. From the same table row that runs it.
   virtual std::optional<std::string> unsupported_reason(const Graph& graph, const Node& node) const = 0;
   virtual bool has_op(Op op) const = 0;
+  // Whether it draws tokens itself (StepData::draws). Pure.
+  virtual bool draws() const = 0;
   // The layout of a weight. Errors: unsupported, naming the weight and its type, where the device has none.
   virtual WeightLayout choose_layout(const WeightShape& shape, tensor::DType dtype, WeightRole role) const = 0;
   // What a linear with such a matrix reads in a step of `rows` rows: f32, q8 or bf16. Pure.

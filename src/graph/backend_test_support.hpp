@@ -24,6 +24,7 @@ class ForwardingBackend : public Backend {
     return inner_->unsupported_reason(graph, node);
   }
   bool has_op(Op op) const override { return inner_->has_op(op); }
+  bool draws() const override { return inner_->draws(); }
   WeightLayout choose_layout(const WeightShape& shape, tensor::DType dtype, WeightRole role) const override {
     return inner_->choose_layout(shape, dtype, role);
   }

@@ -176,8 +176,8 @@ std::string_view rows_name(Rows rows);
 // Height of a value in a step of `shape`.
 int64_t row_count(Rows rows, const StepShape& shape);
 
-// Rows of logits that a step may ask for at most: a runner sets its own limit, which bounds the memory of the widest value
-// of a graph.
+// Rows of logits that a step may ask for at most: a runner sets its own limit, which bounds the memory of the widest
+// value of a graph.
 inline constexpr int64_t kMaxOutputs = 1024;
 
 // The smallest bucket that holds a step of these counts: tokens in 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ... up to

@@ -35,6 +35,7 @@ class CpuBackend final : public graph::Backend {
     return row->unsupported(isa_, graph, node);
   }
   bool has_op(graph::Op op) const override { return find_op(op) != nullptr; }
+  bool draws() const override { return false; }
   graph::WeightLayout choose_layout(const graph::WeightShape& shape, tensor::DType dtype,
                                     graph::WeightRole role) const override {
     return choose_weight_layout(isa_, shape, dtype, role);

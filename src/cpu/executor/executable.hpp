@@ -37,6 +37,7 @@ class CpuExecutable final : public graph::Executable {
                 CpuKvStore& kv, CpuWorkspace& workspace, graph::OpTimer& timer);
 
   std::span<const float> run(const graph::StepData& step, std::span<const std::span<const float>> imports) override;
+  std::span<const graph::Drawn> drawn() const override { return {}; }
   std::span<const float> exported(size_t index) const override;
 
  private:

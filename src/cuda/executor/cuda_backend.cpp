@@ -44,6 +44,7 @@ class CudaBackend final : public graph::Backend {
     return row->unsupported(graph, node);
   }
   bool has_op(graph::Op op) const override { return find_op(op) != nullptr; }
+  bool draws() const override { return true; }
   graph::WeightLayout choose_layout(const graph::WeightShape& shape, tensor::DType dtype,
                                     graph::WeightRole role) const override {
     return choose_weight_layout(shape, dtype, role);

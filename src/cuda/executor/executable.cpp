@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "cuda/executor/ops.hpp"
+#include "cuda/launch/sampling.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -43,7 +44,11 @@ StepLayout::StepLayout(const graph::StepShape& shape, const graph::KvSpec& kv) {
     sequences[group] = take(most_sequences, sizeof(SequenceInfo));
     page_count += most_sequences * ((kv.sequence_tokens + graph::kPageTokens - 1) / graph::kPageTokens);
   }
+  draws = take(shape.outputs, sizeof(SamplingRow));
   pages = take(page_count, kInt);
+  edit_count = shape.outputs * graph::kEditsPerRow;
+  edits = take(edit_count, sizeof(LogitEdit));
+  drawn = take(shape.outputs, sizeof(Drawn));
   bytes = offset;
 }
 
@@ -128,17 +133,27 @@ void CudaExecutable::place(const CudaWeights& weights) {
   }
   const ScratchBytes nodes = node_scratch(device_.capabilities(), graph_, kv_.spec());
   state_.attention_scratch = device_data_ + whole_units(layout_.bytes);
-  state_.linear_scratch = {state_.attention_scratch + whole_units(nodes.attention), nodes.linear, &workspace_.gemm()};
+  state_.linear_scratch = {state_.attention_scratch + whole_units(nodes.attention),
+                           std::max(nodes.linear, nodes.sampling), &workspace_.gemm()};
 }
 
-void CudaExecutable::record() {
-  work_ = RecordedWork(device_.queue(), [&] {
-    for (const graph::Node& node : graph_.nodes) {
-      const OpRow* row = find_op(node.op);
-      check(row != nullptr, "the card was given a node that it does not run");
-      row->run(state_, node);
-    }
-  });
+void CudaExecutable::launch(bool draws) {
+  for (const graph::Node& node : graph_.nodes) {
+    const OpRow* row = find_op(node.op);
+    check(row != nullptr, "the card was given a node that it does not run");
+    row->run(state_, node);
+  }
+  if (draws) launch_draws();
+}
+
+void CudaExecutable::launch_draws() {
+  SampleArgs args;
+  args.logits = state_.rows(graph_.logits);
+  args.rows = at<const SamplingRow>(device_data_, layout_.draws);
+  args.edits = at<const LogitEdit>(device_data_, layout_.edits);
+  args.out = at<Drawn>(device_data_, layout_.drawn);
+  args.scratch = state_.linear_scratch.data;  // which no product needs any more
+  launch_sample(device_.queue(), args);
 }
 
 void CudaExecutable::prepare_timing() {
@@ -161,6 +176,7 @@ void CudaExecutable::run_timed(const graph::StepData& step) {
     find_op(graph_.nodes[i].op)->run(state_, graph_.nodes[i]);
     stamps_[i + 1].record(queue);
   }
+  if (!step.draws.empty()) launch_draws();
   device_.wait("step/timed");
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     step_timer_->node_seconds()[i] = stamps_[i + 1].seconds_since(stamps_[i]);
@@ -252,7 +268,33 @@ int64_t CudaExecutable::bind(const graph::StepData& step) {
   }
   std::copy(step.token_ids.begin(), step.token_ids.end(), at<int32_t>(host_data_, layout_.token_ids));
   std::copy(step.output_rows.begin(), step.output_rows.end(), at<int32_t>(host_data_, layout_.output_rows));
+  bind_draws(step.draws);
   return layout_.pages + pages_used_ * static_cast<int64_t>(sizeof(int32_t));
+}
+
+void CudaExecutable::bind_draws(std::span<const graph::RowDraw> draws) {
+  check(draws.empty() || (static_cast<int64_t>(draws.size()) == outputs_ && graph_.logits != graph::kNoValue),
+        "draws for other rows than the step's outputs");
+  edits_used_ = 0;
+  auto* rows = at<SamplingRow>(host_data_, layout_.draws);
+  auto* edits = at<LogitEdit>(host_data_, layout_.edits);
+  for (const graph::RowDraw& draw : draws) {
+    const auto count = static_cast<int64_t>(draw.edits.size());
+    check(count <= graph::kEditsPerRow, "more edits of a row's logits than a step takes");
+    std::copy(draw.edits.begin(), draw.edits.end(), edits + edits_used_);
+    *rows++ = {static_cast<int32_t>(edits_used_),
+               static_cast<int32_t>(count),
+               draw.temperature,
+               draw.top_k,
+               draw.typical_p,
+               draw.top_p,
+               draw.min_p,
+               draw.xtc_probability,
+               draw.xtc_threshold,
+               draw.xtc_uniform,
+               draw.uniform};
+    edits_used_ += count;
+  }
 }
 
 int64_t CudaExecutable::value_rows(graph::ValueId id) const {
@@ -263,31 +305,50 @@ std::span<const float> CudaExecutable::run(const graph::StepData& step,
                                            std::span<const std::span<const float>> imports) {
   const int64_t data_bytes = bind(step);
   check(imports.size() == graph_.imports.size(), "other imports than the graph has");
-  // What comes back: exports, then logits.
+  // What comes back: exports, then logits or what was drawn.
+  const bool draws = !step.draws.empty();
   int64_t floats = 0;
   const auto floats_of = [&](graph::ValueId id) { return value_rows(id) * state_.type(id).width; };
   for (const graph::ValueId id : graph_.exports) floats += floats_of(id);
-  if (graph_.logits != graph::kNoValue) floats += floats_of(graph_.logits);
+  if (graph_.logits != graph::kNoValue && !draws) floats += floats_of(graph_.logits);
   float* results = workspace_.results(floats);
   std::span<const float> logits;
+  drawn_ = {};
   device_.run([&] {
-    const Queue& queue = device_.queue();
-    if (work_.empty() && !timer_.on()) record();
-    copy_to_device(queue, "step/data", device_data_, host_data_, data_bytes);
-    for (size_t i = 0; i < imports.size(); ++i) import_rows(graph_.imports[i], imports[i]);
-    if (timer_.on()) {
-      run_timed(step);
-    } else {
-      work_.replay(queue);
+    copy_to_device(device_.queue(), "step/data", device_data_, host_data_, data_bytes);
+    if (edits_used_ > 0) {
+      copy_to_device(device_.queue(), "step/edits", device_data_ + layout_.edits, host_data_ + layout_.edits,
+                     edits_used_ * static_cast<int64_t>(sizeof(LogitEdit)));
     }
+    for (size_t i = 0; i < imports.size(); ++i) import_rows(graph_.imports[i], imports[i]);
+    replay(step);
     for (size_t i = 0; i < graph_.exports.size(); ++i) {
       exports_[i] = fetch_rows(graph_.exports[i], results);
       results += exports_[i].size();
     }
-    if (graph_.logits != graph::kNoValue) logits = fetch_rows(graph_.logits, results);
+    if (draws) {
+      fetch_drawn();
+    } else if (graph_.logits != graph::kNoValue) {
+      logits = fetch_rows(graph_.logits, results);
+    }
     device_.wait("step/wait");
   });
   return logits;
+}
+
+void CudaExecutable::replay(const graph::StepData& step) {
+  if (timer_.on()) return run_timed(step);
+  const bool draws = !step.draws.empty();
+  RecordedWork& work = draws ? draw_work_ : work_;
+  if (work.empty()) work = RecordedWork(device_.queue(), [&] { launch(draws); });
+  work.replay(device_.queue());
+}
+
+void CudaExecutable::fetch_drawn() {
+  auto* drawn = at<Drawn>(host_data_, layout_.drawn);
+  copy_to_host(device_.queue(), "step/drawn", drawn, device_data_ + layout_.drawn,
+               outputs_ * static_cast<int64_t>(sizeof(Drawn)));
+  drawn_ = {drawn, static_cast<size_t>(outputs_)};
 }
 
 void CudaExecutable::import_rows(graph::ValueId id, std::span<const float> rows) {

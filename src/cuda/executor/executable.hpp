@@ -21,8 +21,12 @@ struct StepLayout {
   StepLayout(const graph::StepShape& shape, const graph::KvSpec& kv);
   int64_t token_ids, positions, output_rows, row_sequence;  // offsets in bytes
   std::array<int64_t, graph::kMaxKvGroups> slots, sequences;
+  int64_t draws;       // offset; one SamplingRow an output
   int64_t pages;       // offset; all tables of all groups
   int64_t page_count;  // capacity
+  int64_t edits;       // offset of the rows' edits
+  int64_t edit_count;  // capacity
+  int64_t drawn;       // offset of what comes back; never sent
   int64_t bytes;
 };
 
@@ -55,11 +59,14 @@ class CudaExecutable final : public graph::Executable {
                  const CudaKvStore& kv, CudaWorkspace& workspace, graph::OpTimer& timer);
 
   std::span<const float> run(const graph::StepData& step, std::span<const std::span<const float>> imports) override;
+  std::span<const graph::Drawn> drawn() const override { return drawn_; }
   std::span<const float> exported(size_t index) const override;
 
  private:
   void place(const CudaWeights& weights);
-  void record();
+  // The nodes' launches, and the draws where the step wants them.
+  void launch(bool draws);
+  void launch_draws();
   // Without the recording, node by node, with an event after each.
   void run_timed(const graph::StepData& step);
   void prepare_timing();
@@ -70,6 +77,9 @@ class CudaExecutable final : public graph::Executable {
   void check_pages(const graph::SequenceStep& sequence, size_t group) const;
   // Of the step at hand.
   int64_t value_rows(graph::ValueId id) const;
+  void bind_draws(std::span<const graph::RowDraw> draws);
+  void replay(const graph::StepData& step);
+  void fetch_drawn();
   void import_rows(graph::ValueId id, std::span<const float> rows);
   std::span<const float> fetch_rows(graph::ValueId id, float* out);
 
@@ -81,7 +91,8 @@ class CudaExecutable final : public graph::Executable {
   StepLayout layout_;
   StepState state_{};
   DeviceBuffer frequencies_;
-  RecordedWork work_;
+  RecordedWork work_;       // for steps whose logits are wanted
+  RecordedWork draw_work_;  // for steps whose tokens are drawn
   graph::OpTimer& timer_;
   std::optional<graph::StepTimer> step_timer_;  // from the first timed step on
   std::vector<TimingEvent> stamps_;             // the start, and each node's end
@@ -91,6 +102,8 @@ class CudaExecutable final : public graph::Executable {
   int64_t tokens_ = 0;
   int64_t outputs_ = 0;
   int64_t pages_used_ = 0;
+  int64_t edits_used_ = 0;
+  std::span<const graph::Drawn> drawn_;
   std::vector<std::span<const float>> exports_;
 };
 

@@ -7,6 +7,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "cuda/executor/ops.hpp"
+#include "cuda/launch/sampling.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -113,6 +114,9 @@ ScratchBytes node_scratch(const Capabilities& capabilities, const graph::Graph& 
       bytes.linear = std::max(bytes.linear, linear_glu_scratch_bytes(representative(in.format), rows,
                                                                      type(node.outputs[0]).width, in.width));
     }
+  }
+  if (graph.logits != graph::kNoValue) {
+    bytes.sampling = sample_scratch_bytes(graph.shape.outputs, type(graph.logits).width);
   }
   return bytes;
 }

@@ -58,6 +58,7 @@ int64_t cuda_value_bytes(const graph::ValueType& type, int64_t rows);
 struct ScratchBytes {
   int64_t attention = 0;
   int64_t linear = 0;
+  int64_t sampling = 0;
 };
 ScratchBytes node_scratch(const Capabilities& capabilities, const graph::Graph& graph, const graph::KvSpec& kv);
 

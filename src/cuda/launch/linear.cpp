@@ -2,6 +2,7 @@
 #include "cuda/launch/linear.hpp"
 
 #include "cuda/launch/gemm.hpp"
+#include "cuda/launch/linear_batch.hpp"
 #include "cuda/launch/linear_decode.hpp"
 #include "cuda/launch/panel_types.hpp"
 
@@ -10,23 +11,32 @@ namespace minfer::cuda {
 ActivationFormat activation_format(tensor::DType dtype, int64_t rows) {
   if (dtype == tensor::DType::f16 || dtype == tensor::DType::f32) return ActivationFormat::f32;
   if (dtype == tensor::DType::bf16) return rows <= kDecodeRows ? ActivationFormat::f32 : ActivationFormat::bf16;
-  return rows <= kSmallBatchRows ? ActivationFormat::q8 : ActivationFormat::bf16;
+  return rows <= kDecodeRows ? ActivationFormat::q8 : ActivationFormat::bf16;
 }
 
 int64_t linear_scratch_bytes(tensor::DType dtype, int64_t rows, int64_t weight_rows, int64_t cols) {
-  return rows <= kSmallBatchRows ? 0 : gemm_scratch_bytes(dtype, rows, weight_rows, cols);
+  return rows <= kDecodeRows ? 0 : gemm_scratch_bytes(dtype, rows, weight_rows, cols);
 }
 
 int64_t linear_glu_scratch_bytes(tensor::DType dtype, int64_t rows, int64_t weight_rows, int64_t cols) {
-  return rows <= kSmallBatchRows ? 0 : gemm_glu_scratch_bytes(dtype, rows, weight_rows, cols);
+  return rows <= kDecodeRows ? 0 : gemm_glu_scratch_bytes(dtype, rows, weight_rows, cols);
 }
 
 void launch_linear(const Queue& queue, const LinearArgs& args, const LinearScratch& scratch) {
+  bool batch = args.norm.weight == nullptr;
+  for (int s = 0; s < args.segments; ++s) {
+    batch = batch && prefers_batch(*queue.capabilities, args.segment[s].weight.dtype, args.x.rows);
+  }
+  if (batch) return launch_linear_batch(queue, args);
   if (args.x.rows <= kDecodeRows) return launch_linear_decode(queue, args);
   launch_gemm_linear(queue, args, scratch);
 }
 
 void launch_linear_glu(const Queue& queue, const LinearGluArgs& args, const LinearScratch& scratch) {
+  const bool batch = args.norm.weight == nullptr && args.gate.dtype == args.up.dtype;
+  if (batch && prefers_batch(*queue.capabilities, args.gate.dtype, args.x.rows)) {
+    return launch_linear_glu_batch(queue, args);
+  }
   if (args.x.rows <= kDecodeRows) return launch_linear_glu_decode(queue, args);
   launch_gemm_linear_glu(queue, args, scratch);
 }

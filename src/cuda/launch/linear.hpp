@@ -1,9 +1,10 @@
 // Matrix products with weights in panels: y = x W^T (+ bias) (+ residual), for all row counts. Three families:
-//   kernels/linear/  decode        1 to 8 rows: weights streamed once, 8-bit dot products (quantized types), f32 (plain
-//   types) kernels/linear/  small batch   9 to kSmallBatchRows rows: 8-bit tensor cores on the same panels
-//   kernels/gemm/    prefill       beyond: panels decoded to bf16 (F16 and F32 weights: tf32) tile by tile into a
-//   bounded
-//                                  scratch, cuBLASLt
+//   kernels/linear/ decode       1 to kDecodeRows rows: weights streamed once, 8-bit dot products (quantized types),
+//   f32
+//                                (plain types)
+//   kernels/linear/ small batch  to kSmallBatchRows rows, common quantized types: tensor cores on the same panels
+//   kernels/gemm/   prefill      beyond: panels decoded to bf16 (F16 and F32 weights: tf32) tile by tile into a bounded
+//                                scratch, cuBLASLt
 // What a row's result depends on: the row and the weights, and the family that was chosen by the row count.
 #pragma once
 
@@ -16,13 +17,13 @@
 namespace minfer::cuda {
 
 inline constexpr int64_t kDecodeRows = 8;
-inline constexpr int64_t kSmallBatchRows = 8;
-// Rows whose norm can be part of a product: every block normalises them anew.
-inline constexpr int64_t kNormRows = 4;
+inline constexpr int64_t kSmallBatchRows = 256;
+// Rows whose norm can be part of a product, of the decode family alone: every block normalises them anew.
+inline constexpr int64_t kNormRows = 1;
 inline constexpr int64_t kNormColumns = 8192;
 inline constexpr int kMaxSegments = 4;
 
-// What a product with weights of `dtype` reads, for a step of `rows`: pure. Quantized: q8 up to kSmallBatchRows, bf16
+// What a product with weights of `dtype` reads, for a step of `rows`: pure. Quantized: q8 up to kDecodeRows, bf16
 // beyond. BF16: f32 up to kDecodeRows, bf16 beyond. F16 and F32: f32.
 ActivationFormat activation_format(tensor::DType dtype, int64_t rows);
 
@@ -69,7 +70,7 @@ class GemmContext;
 struct LinearScratch {
   std::byte* data = nullptr;
   int64_t bytes = 0;
-  GemmContext* gemm = nullptr;  // needed beyond kSmallBatchRows only
+  GemmContext* gemm = nullptr;  // needed beyond kDecodeRows only
 };
 
 void launch_linear(const Queue& queue, const LinearArgs& args, const LinearScratch& scratch);

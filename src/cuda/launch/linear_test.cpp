@@ -23,8 +23,8 @@ Capabilities hopper() {
 
 TEST(Linear, ActivationFormats) {
   EXPECT_EQ(activation_format(DType::q4_k, 1), ActivationFormat::q8);
-  EXPECT_EQ(activation_format(DType::q8_0, 128), ActivationFormat::q8);
-  EXPECT_EQ(activation_format(DType::q8_0, 129), ActivationFormat::bf16);
+  EXPECT_EQ(activation_format(DType::q8_0, 8), ActivationFormat::q8);
+  EXPECT_EQ(activation_format(DType::q8_0, 9), ActivationFormat::bf16);
   EXPECT_EQ(activation_format(DType::bf16, 8), ActivationFormat::f32);
   EXPECT_EQ(activation_format(DType::bf16, 9), ActivationFormat::bf16);
   EXPECT_EQ(activation_format(DType::f16, 512), ActivationFormat::f32);

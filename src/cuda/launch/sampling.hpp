@@ -11,17 +11,15 @@
 
 #include "cuda/launch/activation.hpp"
 #include "cuda/runtime/launch.hpp"
+#include "graph/sampling.hpp"
 
 namespace minfer::cuda {
 
-// logit[token] += bias; then, where repeat != 1, / repeat if positive, else * repeat; then -= subtract.
-struct LogitEdit {
-  int32_t token;
-  float bias;
-  float repeat;
-  float subtract;
-};
+using graph::Drawn;
+using graph::DrawStatus;
+using graph::LogitEdit;
 
+// graph::RowDraw as the kernels read it.
 struct SamplingRow {
   int32_t first_edit;  // of the launch's edits; ascending by token, each at most once
   int32_t edits;
@@ -36,21 +34,6 @@ struct SamplingRow {
   double uniform;     // of the draw
 };
 
-// What came of a row.
-enum class SampleStatus : int32_t {
-  ok,
-  not_finite,  // a logit is NaN or +infinity: broken weights
-  no_finite,   // every logit is -infinity
-  all_equal,   // broken weights
-  forbidden,   // the edits left no finite logit, or made one NaN or +infinity
-};
-struct Sampled {
-  int32_t id;  // 0 where not ok: what is queued behind finds a token that exists
-  SampleStatus status;
-  int32_t culprit;  // the first token whose logit is not_finite, else -1
-  float logprob;    // of the token under the softmax of the unedited logits; 0 where not ok
-};
-
 inline constexpr int64_t kMaxSampledVocabulary = int64_t{1} << 19;
 inline constexpr int64_t kMaxSampledRows = 65535;
 
@@ -58,7 +41,7 @@ struct SampleArgs {
   Rows logits;                        // f32 [rows][vocabulary]; not changed
   const SamplingRow* rows = nullptr;  // [logits.rows], on the device
   const LogitEdit* edits = nullptr;   // on the device
-  Sampled* out = nullptr;             // [logits.rows], on the device
+  Drawn* out = nullptr;               // [logits.rows], on the device
   std::byte* scratch = nullptr;       // sample_scratch_bytes
 };
 // Of any content; for launches that follow each other on one stream.

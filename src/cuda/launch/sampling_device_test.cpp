@@ -40,10 +40,10 @@ class Reference {
   Reference(std::span<const float> logits, const SamplingRow& row, std::span<const LogitEdit> edits)
       : logits_(logits), row_(row), edits_(edits) {}
 
-  Sampled sample() {
-    Sampled out{0, check(), -1, 0.0F};
-    if (out.status == SampleStatus::not_finite) out.culprit = culprit_;
-    if (out.status != SampleStatus::ok) return out;
+  Drawn sample() {
+    Drawn out{0, check(), -1, 0.0F};
+    if (out.status == DrawStatus::not_finite) out.culprit = culprit_;
+    if (out.status != DrawStatus::ok) return out;
     out.id = row_.temperature == 0.0F ? best() : choose();
     double sum = 0;
     const double largest = *std::max_element(logits_.begin(), logits_.end());
@@ -54,19 +54,19 @@ class Reference {
   double margin() const { return margin_; }
 
  private:
-  SampleStatus check() {
+  DrawStatus check() {
     bool finite = false;
     bool differs = logits_.size() == 1;
     for (size_t i = 0; i < logits_.size(); ++i) {
       if (std::isnan(logits_[i]) || logits_[i] == kInfinity) {
         culprit_ = static_cast<int32_t>(i);
-        return SampleStatus::not_finite;
+        return DrawStatus::not_finite;
       }
       finite |= logits_[i] != -kInfinity;
       differs |= logits_[i] != logits_[0];
     }
-    if (!finite) return SampleStatus::no_finite;
-    if (!differs) return SampleStatus::all_equal;
+    if (!finite) return DrawStatus::no_finite;
+    if (!differs) return DrawStatus::all_equal;
     edited_.assign(logits_.begin(), logits_.end());
     for (const LogitEdit& edit : edits_) {
       float& logit = edited_[static_cast<size_t>(edit.token)];
@@ -76,10 +76,10 @@ class Reference {
     }
     finite = false;
     for (const float logit : edited_) {
-      if (std::isnan(logit) || logit == kInfinity) return SampleStatus::forbidden;
+      if (std::isnan(logit) || logit == kInfinity) return DrawStatus::forbidden;
       finite |= logit != -kInfinity;
     }
-    return finite ? SampleStatus::ok : SampleStatus::forbidden;
+    return finite ? DrawStatus::ok : DrawStatus::forbidden;
   }
   int32_t best() const {
     return static_cast<int32_t>(std::max_element(edited_.begin(), edited_.end()) - edited_.begin());
@@ -203,20 +203,20 @@ struct Batch {
   }
 };
 
-std::vector<Sampled> run_batch(const Batch& batch) {
+std::vector<Drawn> run_batch(const Batch& batch) {
   const TestQueue queue(true);
   const auto count = static_cast<int64_t>(batch.rows.size());
   const TestRows logits(ActivationFormat::f32, count, batch.vocabulary, batch.logits);
   const TestArray rows(batch.rows);
   const TestArray edits(batch.edits);
-  const TestArray out(count * static_cast<int64_t>(sizeof(Sampled)));
+  const TestArray out(count * static_cast<int64_t>(sizeof(Drawn)));
   const TestArray scratch(sample_scratch_bytes(count, batch.vocabulary));
   const std::vector<std::byte> before = logits.bytes();
   launch_sample(*queue, {logits.view(), rows.as<SamplingRow>(), edits.as<LogitEdit>(),
-                         reinterpret_cast<Sampled*>(out.data()), scratch.data()});
+                         reinterpret_cast<Drawn*>(out.data()), scratch.data()});
   queue.finish();
   EXPECT_TRUE(before == logits.bytes()) << "the logits changed";
-  return out.download<Sampled>();
+  return out.download<Drawn>();
 }
 
 struct Tally {
@@ -225,11 +225,11 @@ struct Tally {
 };
 
 void expect_as_reference(const Batch& batch, Tally& tally) {
-  const std::vector<Sampled> out = run_batch(batch);
+  const std::vector<Drawn> out = run_batch(batch);
   for (size_t r = 0; r < batch.rows.size(); ++r) {
     const SamplingRow& row = batch.rows[r];
     Reference reference(batch.logits_of(r), row, batch.edits_of(r));
-    const Sampled expected = reference.sample();
+    const Drawn expected = reference.sample();
     ++tally.rows;
     ASSERT_EQ(out[r].status, expected.status) << "row " << r << " of " << batch.vocabulary;
     ASSERT_EQ(out[r].culprit, expected.culprit) << "row " << r << " of " << batch.vocabulary;
@@ -383,10 +383,10 @@ TEST(SamplingDevice, GreedyTakesTheLowestIdOfTies) {
   zeros[8000] = 0.0F;
   batch.add(zeros, kGreedyRow);
   batch.add(zeros, kGreedyRow, {{5000, -kInfinity, 1.0F, 0.0F}});
-  const std::vector<Sampled> out = run_batch(batch);
+  const std::vector<Drawn> out = run_batch(batch);
   const int32_t expected[] = {0, 7, 4095, 4096, 9000, 5000, 8000};
   for (size_t r = 0; r < out.size(); ++r) {
-    EXPECT_EQ(out[r].status, SampleStatus::ok);
+    EXPECT_EQ(out[r].status, DrawStatus::ok);
     EXPECT_EQ(out[r].id, expected[r]) << r;
   }
 }
@@ -415,7 +415,7 @@ TEST(SamplingDevice, TopKTakesTheLowestIdsOfTies) {
         expected.push_back(ids[static_cast<size_t>(top_k) - 1]);
       }
     }
-    const std::vector<Sampled> out = run_batch(batch);
+    const std::vector<Drawn> out = run_batch(batch);
     for (size_t r = 0; r < out.size(); ++r) EXPECT_EQ(out[r].id, expected[r]) << vocabulary << " " << r;
   }
 }
@@ -446,10 +446,10 @@ TEST(SamplingDevice, TellsWhatIsWrongOfARow) {
     logits[6000] = 1.0F;
     batch.add(logits, row, {{6000, -kInfinity, 1.0F, 0.0F}});
     batch.add(logits, row);
-    const std::vector<Sampled> out = run_batch(batch);
-    const SampleStatus expected[] = {SampleStatus::not_finite, SampleStatus::not_finite, SampleStatus::no_finite,
-                                     SampleStatus::all_equal,  SampleStatus::forbidden,  SampleStatus::forbidden,
-                                     SampleStatus::forbidden,  SampleStatus::ok};
+    const std::vector<Drawn> out = run_batch(batch);
+    const DrawStatus expected[] = {DrawStatus::not_finite, DrawStatus::not_finite, DrawStatus::no_finite,
+                                     DrawStatus::all_equal,  DrawStatus::forbidden,  DrawStatus::forbidden,
+                                     DrawStatus::forbidden,  DrawStatus::ok};
     for (size_t r = 0; r < out.size(); ++r) EXPECT_EQ(out[r].status, expected[r]) << r;
     EXPECT_EQ(out[0].culprit, 5000);
     EXPECT_EQ(out[1].culprit, 0);
@@ -464,16 +464,16 @@ TEST(SamplingDevice, TellsWhatIsWrongOfARow) {
 TEST(SamplingDevice, ARowDependsOnNothingButItself) {
   Random random(21);
   const Batch batch = random_batch(random, 40001, 40);
-  const std::vector<Sampled> first = run_batch(batch);
-  const std::vector<Sampled> second = run_batch(batch);
-  ASSERT_EQ(std::memcmp(first.data(), second.data(), first.size() * sizeof(Sampled)), 0);
+  const std::vector<Drawn> first = run_batch(batch);
+  const std::vector<Drawn> second = run_batch(batch);
+  ASSERT_EQ(std::memcmp(first.data(), second.data(), first.size() * sizeof(Drawn)), 0);
   for (size_t r = 0; r < batch.rows.size(); r += 3) {
     Batch alone;
     const auto logits = batch.logits_of(r);
     const auto edits = batch.edits_of(r);
     alone.add({logits.begin(), logits.end()}, batch.rows[r], {edits.begin(), edits.end()});
-    const std::vector<Sampled> out = run_batch(alone);
-    EXPECT_EQ(std::memcmp(out.data(), &first[r], sizeof(Sampled)), 0) << r;
+    const std::vector<Drawn> out = run_batch(alone);
+    EXPECT_EQ(std::memcmp(out.data(), &first[r], sizeof(Drawn)), 0) << r;
   }
 }
 
@@ -485,11 +485,11 @@ TEST(SamplingDevice, RecordedOnceItFollowsItsRows) {
   const TestRows logits(ActivationFormat::f32, kRows, kVocabulary);
   const TestArray rows(kRows * static_cast<int64_t>(sizeof(SamplingRow)));
   const TestArray edits(kRows * 4000 * static_cast<int64_t>(sizeof(LogitEdit)));
-  const TestArray out(kRows * static_cast<int64_t>(sizeof(Sampled)));
+  const TestArray out(kRows * static_cast<int64_t>(sizeof(Drawn)));
   const TestArray scratch(sample_scratch_bytes(kRows, kVocabulary));
   const RecordedWork work(*queue, [&] {
     launch_sample(*queue, {logits.view(), rows.as<SamplingRow>(), edits.as<LogitEdit>(),
-                           reinterpret_cast<Sampled*>(out.data()), scratch.data()});
+                           reinterpret_cast<Drawn*>(out.data()), scratch.data()});
   });
   Random random(31);
   for (int i = 0; i < 4; ++i) {
@@ -505,9 +505,9 @@ TEST(SamplingDevice, RecordedOnceItFollowsItsRows) {
     check_status(cudaDeviceSynchronize(), "test/put");
     work.replay(*queue);
     queue.finish();
-    const std::vector<Sampled> replayed = out.download<Sampled>();
-    const std::vector<Sampled> direct = run_batch(batch);
-    ASSERT_EQ(std::memcmp(replayed.data(), direct.data(), direct.size() * sizeof(Sampled)), 0) << i;
+    const std::vector<Drawn> replayed = out.download<Drawn>();
+    const std::vector<Drawn> direct = run_batch(batch);
+    ASSERT_EQ(std::memcmp(replayed.data(), direct.data(), direct.size() * sizeof(Drawn)), 0) << i;
   }
 }
 
@@ -540,8 +540,8 @@ void expect_distribution(SamplingRow row, const std::vector<double>& probabiliti
       row.uniform = static_cast<double>(random() >> 11) * 0x1.0p-53;
       batch.add(logits, row);
     }
-    for (const Sampled& sampled : run_batch(batch)) {
-      ASSERT_EQ(sampled.status, SampleStatus::ok);
+    for (const Drawn& sampled : run_batch(batch)) {
+      ASSERT_EQ(sampled.status, DrawStatus::ok);
       counts[static_cast<size_t>(sampled.id)] += 1;
     }
   }

@@ -27,6 +27,7 @@ struct LaunchShape {
   // Whether it may start before the kernel before it has ended, where the queue is chained. It then holds its shared
   // memory while it waits: for kernels that have weights to fetch meanwhile. All others lose by it, measured on steps.
   bool chained = false;
+  int cluster = 1;  // blocks that share their memory; more than 1 needs Tier::hopper
 };
 
 // Shared memory beyond this has to be asked for.
@@ -50,16 +51,25 @@ void launch_kernel(const Queue& queue, const char* site, const LaunchShape& shap
   check_status(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                     cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
                site);
-  cudaLaunchAttribute chain{};
-  chain.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  chain.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (queue.chained && shape.chained) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count].val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+    attributes[count].val.clusterDim.y = 1;
+    attributes[count++].val.clusterDim.z = 1;
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
   config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
   config.stream = queue.stream;
-  config.attrs = &chain;
-  config.numAttrs = queue.chained && shape.chained ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = count;
   check_status(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), site);
 }
 

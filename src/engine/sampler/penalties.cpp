@@ -32,4 +32,37 @@ void apply_penalties(SamplerState& state) {
   }
 }
 
+void collect_edits(const SamplerParams& params, std::span<const int32_t> history, std::vector<int32_t>& working,
+                   std::vector<graph::LogitEdit>& edits) {
+  edits.clear();
+  for (const auto& [token, bias] : params.logit_bias) edits.push_back({token, bias, 1.0F, 0.0F});
+  working.clear();
+  if (has_penalties(params) && params.penalty_last_n != 0) {
+    if (params.penalty_last_n > 0) {
+      history = history.last(std::min(history.size(), static_cast<size_t>(params.penalty_last_n)));
+    }
+    working.assign(history.begin(), history.end());
+    std::sort(working.begin(), working.end());
+  }
+  for (size_t at = 0, end = 0; at < working.size(); at = end) {
+    while (end < working.size() && working[end] == working[at]) ++end;
+    const float subtract = static_cast<float>(end - at) * params.frequency_penalty + params.presence_penalty;
+    edits.push_back({working[at], 0.0F, params.repeat_penalty, subtract});
+  }
+  // Biases of a token add up, before its penalties.
+  std::stable_sort(edits.begin(), edits.end(),
+                   [](const graph::LogitEdit& a, const graph::LogitEdit& b) { return a.token < b.token; });
+  size_t kept = 0;
+  for (size_t at = 0; at < edits.size(); ++at) {
+    if (kept > 0 && edits[kept - 1].token == edits[at].token) {
+      edits[kept - 1].bias += edits[at].bias;
+      edits[kept - 1].repeat *= edits[at].repeat;
+      edits[kept - 1].subtract += edits[at].subtract;
+    } else {
+      edits[kept++] = edits[at];
+    }
+  }
+  edits.resize(kept);
+}
+
 }  // namespace minfer::engine

@@ -50,6 +50,14 @@ void choose_candidates(SamplerState& state) {
   for (const Stage stage : kCandidateStages) stage(state);
 }
 
+[[noreturn]] void fail_no_finite(const std::string& suspects) {
+  fail(ErrorCode::invalid_input, "the model gave no finite logit; {}", suspects);
+}
+
+[[noreturn]] void fail_forbidden() {
+  fail(ErrorCode::invalid_input, "every token is forbidden by logit_bias and the DRY penalty; allow one at least");
+}
+
 void check_logits(std::span<const float> logits, const std::string& suspects) {
   bool any_finite = false;
   bool any_other = logits.size() == 1;
@@ -62,7 +70,7 @@ void check_logits(std::span<const float> logits, const std::string& suspects) {
     any_finite |= logit != -kInfinity;
     any_other |= logit != logits[0];
   }
-  if (!any_finite) fail(ErrorCode::invalid_input, "the model gave no finite logit; {}", suspects);
+  if (!any_finite) fail_no_finite(suspects);
   // As of a file whose download left zeros: the answer would be nothing but chance.
   if (!any_other) {
     fail(ErrorCode::invalid_input, "the model gave {} as the logit of every token; {}", logits[0], suspects);
@@ -84,9 +92,7 @@ int32_t Sampler::shape_logits(SamplerState& state, std::span<const float> logits
   for (const Stage stage : kLogitStages) stage(state);
   check_stages(logits_, params_);
   const int32_t best = argmax(logits_);
-  if (logits_[static_cast<size_t>(best)] == -kInfinity) {
-    fail(ErrorCode::invalid_input, "every token is forbidden by logit_bias and the DRY penalty; allow one at least");
-  }
+  if (logits_[static_cast<size_t>(best)] == -kInfinity) fail_forbidden();
   return best;
 }
 
@@ -110,6 +116,47 @@ int32_t Sampler::sample_drafted(std::span<const float> logits, int32_t drafted,
   shape_logits(state, logits);
   choose_candidates(state);
   return draw_drafted(state, drafted, drafted_from);
+}
+
+bool Sampler::prepare_draw() {
+  if (params_.mirostat != 0 || params_.dry_multiplier != 0.0F) return false;
+  collect_edits(params_, history_, working_, edits_);
+  return static_cast<int64_t>(edits_.size()) <= graph::kEditsPerRow;
+}
+
+graph::RowDraw Sampler::row_draw() {
+  graph::RowDraw draw;
+  draw.edits = edits_;
+  if (params_.temperature == 0.0F) return draw;
+  draw.temperature = params_.temperature;
+  draw.top_k = params_.top_k;
+  draw.typical_p = params_.typical_p;
+  draw.top_p = params_.top_p;
+  draw.min_p = params_.min_p;
+  draw.xtc_probability = params_.xtc_probability;
+  draw.xtc_threshold = params_.xtc_threshold;
+  if (params_.xtc_probability > 0) draw.xtc_uniform = static_cast<float>(uniform(random_));
+  draw.uniform = uniform(random_);
+  return draw;
+}
+
+int32_t Sampler::take(const graph::Drawn& drawn) {
+  using Status = graph::DrawStatus;
+  switch (drawn.status) {
+    case Status::ok:
+      accept(drawn.id);
+      return drawn.id;
+    case Status::not_finite:
+      fail(ErrorCode::invalid_input, "the model gave NaN or infinity as the logit of token {}; {}", drawn.culprit,
+           suspects_);
+    case Status::no_finite:
+      fail_no_finite(suspects_);
+    case Status::all_equal:
+      fail(ErrorCode::invalid_input, "the model gave one value as the logit of every token; {}", suspects_);
+    case Status::forbidden:
+      fail_forbidden();
+  }
+  fail(ErrorCode::internal, "internal error: an unknown status of a draw");
 }
 
 }  // namespace minfer::engine

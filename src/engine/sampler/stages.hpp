@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/sampler/params.hpp"
+#include "graph/sampling.hpp"
 
 namespace minfer::engine {
 
@@ -38,6 +39,11 @@ bool has_penalties(const SamplerParams& params);
 void apply_logit_bias(SamplerState& state);
 void apply_penalties(SamplerState& state);
 void apply_dry(SamplerState& state);
+
+// What bias and penalties do, as edits of single logits, ascending by token: `edits` is overwritten. `working` keeps
+// its memory between calls.
+void collect_edits(const SamplerParams& params, std::span<const int32_t> history, std::vector<int32_t>& working,
+                   std::vector<graph::LogitEdit>& edits);
 
 // Logits to candidates: the top k, or all where k is 0.
 void select_top_k(SamplerState& state, int32_t k);

@@ -102,12 +102,12 @@ __device__ inline void merge_tiles(const TileStats* stats, int32_t tiles, float 
   }
 }
 
-__device__ __forceinline__ SampleStatus status_of(const TileStats& row, int32_t vocabulary) {
-  if (row.culprit != kNone) return SampleStatus::not_finite;
-  if (row.largest == -kInfinity) return SampleStatus::no_finite;
-  if (row.differs == 0 && vocabulary > 1) return SampleStatus::all_equal;
-  if (row.broken != 0 || row.edited == -kInfinity) return SampleStatus::forbidden;
-  return SampleStatus::ok;
+__device__ __forceinline__ DrawStatus status_of(const TileStats& row, int32_t vocabulary) {
+  if (row.culprit != kNone) return DrawStatus::not_finite;
+  if (row.largest == -kInfinity) return DrawStatus::no_finite;
+  if (row.differs == 0 && vocabulary > 1) return DrawStatus::all_equal;
+  if (row.broken != 0 || row.edited == -kInfinity) return DrawStatus::forbidden;
+  return DrawStatus::ok;
 }
 
 // The groups that this thread holds: thread, thread + kThreads, ...
@@ -399,9 +399,9 @@ __global__ void __launch_bounds__(kThreads, 1) choose_kernel(const __grid_consta
   } else {
     __syncthreads();
   }
-  const SampleStatus status = status_of(shared.row, params.vocabulary);
-  Sampled result{0, status, status == SampleStatus::not_finite ? shared.row.culprit : -1, 0.0F};
-  if (status == SampleStatus::ok) {
+  const DrawStatus status = status_of(shared.row, params.vocabulary);
+  Drawn result{0, status, status == DrawStatus::not_finite ? shared.row.culprit : -1, 0.0F};
+  if (status == DrawStatus::ok) {
     result.id = greedy ? shared.row.best : draw_token(params, logits, index, row, tail, held, shared);
     const double below = static_cast<double>(logits[result.id]) - static_cast<double>(shared.row.largest);
     result.logprob = static_cast<float>(below - log(static_cast<double>(shared.row.sum)));

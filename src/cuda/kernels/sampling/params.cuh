@@ -45,7 +45,7 @@ struct SampleParams {
   int32_t slots;
   const SamplingRow* rows;
   const LogitEdit* edits;
-  Sampled* out;
+  Drawn* out;
   TileStats* stats;  // [rows][tiles]
   float* maxima;     // [rows][groups]
   SlotTickets* tickets;

@@ -1,0 +1,51 @@
+// Drawing the next token of an output row on the device that made its logits, so that only ids come back. Part of the
+// device seam (backend.hpp), for devices that can (Backend::draws). What depends on a sequence's history comes as edits
+// of single logits, what is random as numbers in [0, 1): both are made by the engine's sampler, whose stages and order
+// these are. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace minfer::graph {
+
+// logit[token] += bias; then, where repeat != 1, / repeat if positive, else * repeat; then -= subtract.
+struct LogitEdit {
+  int32_t token;
+  float bias;
+  float repeat;
+  float subtract;
+};
+
+// Most edits of all rows of a step, by rows of its shape's outputs.
+inline constexpr int64_t kEditsPerRow = 256;
+
+struct RowDraw {
+  std::span<const LogitEdit> edits;  // ascending by token, each at most once
+  float temperature = 0;             // 0: greedy, the rest is not looked at
+  int32_t top_k = 0;                 // 0: off
+  float typical_p = 1;               // 1: off
+  float top_p = 1;                   // 1: off
+  float min_p = 0;                   // 0: off
+  float xtc_probability = 0;         // 0: off
+  float xtc_threshold = 0;
+  float xtc_uniform = 0;
+  double uniform = 0;
+};
+
+enum class DrawStatus : int32_t {
+  ok,
+  not_finite,  // a logit is NaN or +infinity: broken weights
+  no_finite,   // every logit is -infinity
+  all_equal,   // broken weights
+  forbidden,   // the edits left no finite logit, or made one NaN or +infinity
+};
+
+struct Drawn {
+  int32_t id;  // 0 where not ok: what is queued behind finds a token that exists
+  DrawStatus status;
+  int32_t culprit;  // the first token whose logit is not_finite, else -1
+  float logprob;    // of the token under the softmax of the unedited logits; 0 where not ok
+};
+
+}  // namespace minfer::graph
