@@ -17,7 +17,7 @@
 namespace minfer::cuda {
 
 inline constexpr int64_t kDecodeRows = 8;
-inline constexpr int64_t kSmallBatchRows = 256;
+inline constexpr int64_t kSmallBatchRows = 64;
 inline constexpr int kMaxSegments = 4;
 
 // What a product with weights of `dtype` reads, for a step of `rows`: pure. Quantized: q8 up to kDecodeRows, bf16
