@@ -17,9 +17,9 @@
 namespace minfer::cuda {
 
 inline constexpr int64_t kDecodeRows = 8;
-inline constexpr int64_t kSmallBatchRows = 256;
+inline constexpr int64_t kSmallBatchRows = 64;
 // Rows whose norm can be part of a product, of the decode family alone: every block normalises them anew.
-inline constexpr int64_t kNormRows = 1;
+inline constexpr int64_t kNormRows = 2;
 inline constexpr int64_t kNormColumns = 8192;
 inline constexpr int kMaxSegments = 4;
 

@@ -20,7 +20,7 @@ inline constexpr int kBatchMaxSplits = 8;  // a cluster's most blocks
 inline constexpr int kBatchXStages = 4;
 inline constexpr int kBatchMaxStages = 8;
 inline constexpr int kBatchMaxTokens = 128;    // a pass
-inline constexpr int64_t kBatchFirstRows = 2;  // from here on it is faster than decode
+inline constexpr int64_t kBatchFirstRows = 3;  // from here on it is faster than decode
 
 // What a plan is made for: one launch.
 struct BatchShape {

@@ -179,7 +179,7 @@ TEST(BatchDevice, SegmentsOfSeveralTypesWithBiases) {
       biases.push_back(std::make_unique<TestArray>(values.back()));
       args.segment[s] = {weights[s]->matrix, s == 3 ? nullptr : biases.back()->as<float>(), out.back()->view()};
     }
-    launch_linear(*queue, args, {});
+    launch_linear_batch(*queue, args);
     queue.finish();
     for (size_t s = 0; s < 4; ++s) {
       SCOPED_TRACE(::testing::Message() << s << ", " << tokens);
@@ -204,7 +204,7 @@ TEST(BatchDevice, ResidualMayBeTheOutput) {
       args.segments = 1;
       args.segment[0] = {weight.matrix, nullptr, out.view()};
       args.residual = out.array().as<float>();
-      launch_linear(*queue, args, {});
+      launch_linear_batch(*queue, args);
       queue.finish();
       std::vector<double> expected = product(weight, input);
       for (size_t i = 0; i < expected.size(); ++i) expected[i] += residual[i];
@@ -236,7 +236,7 @@ void expect_glu(DType dtype, int64_t rows, int64_t cols, int64_t tokens, Activat
   if (biased) args.up_bias = up_data.as<float>();
   args.activation = activation;
   args.out = out.view();
-  launch_linear_glu(*queue, args, {});
+  launch_linear_glu_batch(*queue, args);
   queue.finish();
   std::vector<double> expected = product(gate, input, biased ? gate_bias : std::vector<float>{});
   const std::vector<double> factor = product(up, input, biased ? up_bias : std::vector<float>{});

@@ -178,20 +178,13 @@ __device__ __forceinline__ void fill_q8(const BatchParams& p, std::byte* stage, 
   }
 }
 
-// The warps that bring activations. bf16 is read by the products, for which the threads that copied make it visible,
-// once their copies have ended: kBehind stages later.
+// The warps that bring activations. They don't make bf16 visible to the products that read it: a thread's fence would
+// wait for all of its copies that are under way. The consumers do.
 template <int kTokens>
 __device__ __forceinline__ void stream_activations(const BatchParams& p, std::byte* ring, RingBarriers& barriers) {
-  constexpr int kBehind = kBatchXStages - 1;
   const int worker = static_cast<int>(threadIdx.x) - p.warpgroups * 128 - kFillers;
   const ChunkRange range(p);
-  RingPlace place, ended;
-  int behind = 0;
-  const auto end_stage = [&] {
-    fence_shared_operand();
-    release_tile(barriers.full[ended.stage]);
-    ended.advance(kBatchXStages);
-  };
+  RingPlace place;
   wait_for_dependencies();
   for (int tile = static_cast<int>(blockIdx.x) / p.splits; tile < p.tiles;
        tile += static_cast<int>(gridDim.x) / p.splits) {
@@ -201,23 +194,15 @@ __device__ __forceinline__ void stream_activations(const BatchParams& p, std::by
         std::byte* stage = ring + place.stage * kXStageBytes<kTokens>;
         if constexpr (kTokens == 8) {
           fill_q8(p, stage, chunk, worker);
-          arrive_with_copies(barriers.full[place.stage]);
         } else {
           fill_bf16<kTokens>(p, shared_address(stage), p.x + (chunk * 8 + block) * 64, chunk_blocks(p, chunk) - block,
                              worker);
-          asm volatile("cp.async.commit_group;" ::: "memory");
-          if (++behind == kBehind) {
-            asm volatile("cp.async.wait_group %0;" ::"n"(kBehind - 1) : "memory");
-            end_stage();
-            --behind;
-          }
         }
+        arrive_with_copies(barriers.full[place.stage]);
         place.advance(kBatchXStages);
       }
     }
   }
-  asm volatile("cp.async.wait_all;" ::: "memory");
-  for (; behind > 0; --behind) end_stage();
 }
 
 // A consuming warp's side.
@@ -283,6 +268,7 @@ __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& rang
       const uint64_t x =
           column_operand(shared_address(c.shared + c.p.x_at + c.x.stage * kXStageBytes<kTokens>), kPlaneBytes<kTokens>);
       wait_barrier(c.x_barriers.full[c.x.stage], c.x.parity);
+      fence_shared_operand();
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
         wait_products<1>();
