@@ -107,21 +107,21 @@ __device__ __forceinline__ void load_queries(const AttentionParams& p, const Spl
 template <class Part>
 __device__ __forceinline__ void copy_part(const std::byte* part, int64_t scales_offset, int kv_head, int slice, int low,
                                           int high, uint32_t to) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const unsigned lane = threadIdx.x % kWarp;
   const int first = kv_head * static_cast<int>(kKvPageTokens) + slice * Part::kTokens;
   const std::byte* from = part + static_cast<int64_t>(first) * Part::kRowBytes + lane * 16;
   const bool whole = low <= 0 && high >= Part::kTokens;
 #pragma unroll
   for (int k = 0; k < Part::kTokens * Part::kPieces / kWarp; ++k) {
-    const int i = lane + k * kWarp;
-    const int token = i / Part::kPieces;
+    const unsigned i = lane + k * kWarp;
+    const int token = static_cast<int>(i / Part::kPieces);
     copy_async(to + token * Part::kRowStride + i % Part::kPieces * 16, from + k * kWarp * 16,
                whole || (token >= low && token < high) ? 16 : 0);
   }
   if constexpr (Part::kQuantized) {
     if (lane * 16 < Part::kScaleBytes) {
       const std::byte* scales = part + scales_offset + static_cast<int64_t>(first) * Part::kBlocks * 2;
-      const int bytes = min(max(high * Part::kBlocks * 2 - lane * 16, 0), 16);
+      const int bytes = min(max(high * Part::kBlocks * 2 - static_cast<int>(lane) * 16, 0), 16);
       copy_async(to + Part::kTokens * Part::kRowStride + lane * 16, scales + lane * 16, bytes);
     }
   }
