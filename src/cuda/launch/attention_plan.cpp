@@ -23,10 +23,6 @@ bool has_fast_kernels(const Capabilities& capabilities, const KvLayerView& kv, i
   return split > 0 && std::max(split, tiles) <= capabilities.shared_bytes_per_block;
 }
 
-int64_t wide_columns(const KvLayerView& kv) {
-  return kv.key_size <= attention::kWideHeadSize ? attention::kWideColumns : attention::kLargeHeadWideColumns;
-}
-
 // Pages that one sequence's rows can see.
 int64_t visible_pages(const AttentionShape& shape, int64_t rows) {
   const int64_t all = ceil_div(shape.sequence_tokens, kKvPageTokens);
@@ -41,7 +37,7 @@ void plan_split(const KvLayerView& kv, const AttentionShape& shape, int64_t grou
   plan.split = true;
   plan.split_rows = rows;
   plan.wide = rows * group > attention::kNarrowColumns;
-  const int64_t columns = plan.wide ? wide_columns(kv) : attention::kNarrowColumns;
+  const int64_t columns = plan.wide ? attention::kWideColumns : attention::kNarrowColumns;
   plan.split_columns = std::min(columns, rows * group);
   plan.chunks = ceil_div(rows * group, columns);
   // Not of the chunks: a sequence is split alike whatever the capacities.

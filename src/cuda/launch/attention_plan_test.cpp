@@ -88,8 +88,8 @@ TEST(AttentionPlan, LargeGroupsTakeSeveralBlocks) {
   EXPECT_FALSE(plan(128, 8).wide);
   EXPECT_TRUE(plan(128, 9).wide);
   EXPECT_EQ(plan(128, 9).chunks, 1);
-  EXPECT_EQ(plan(128, 32).chunks, 1);
-  EXPECT_EQ(plan(128, 33).chunks, 2);
+  EXPECT_EQ(plan(128, 32).chunks, 2);
+  EXPECT_EQ(plan(128, 33).chunks, 3);
   EXPECT_EQ(plan(256, 17).chunks, 2);
   EXPECT_TRUE(plan(128, 65).simple);
 }
@@ -103,9 +103,9 @@ TEST(AttentionPlan, MixedStepsShareSequencesOut) {
   EXPECT_EQ(plan(128, 8, 1).split_rows, 8);
   EXPECT_TRUE(plan(128, 8, 1).wide);
   EXPECT_FALSE(plan(128, 8, 1).tiles);
-  EXPECT_EQ(plan(128, 8, 1).split_columns, 32);
-  EXPECT_EQ(plan(128, 8, 1).chunks, 1);
-  EXPECT_EQ(plan(128, 40, 1).chunks, 5);  // 160 columns of each KV head in five chunks
+  EXPECT_EQ(plan(128, 8, 1).split_columns, 16);
+  EXPECT_EQ(plan(128, 8, 1).chunks, 2);
+  EXPECT_EQ(plan(128, 40, 1).chunks, 10);  // 160 columns of each KV head in ten chunks
   EXPECT_FALSE(plan(128, 64, 1).tiles);
   // A prompt.
   EXPECT_FALSE(plan(128, 512, 1).split);

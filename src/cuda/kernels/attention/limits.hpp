@@ -12,11 +12,10 @@ inline constexpr int64_t kMaxHeadSize = 512;
 inline constexpr int64_t kMaxGroup = 64;
 // Rows of all sequences that the split kernel is given scratch for; beside many sequences only single rows are split.
 inline constexpr int64_t kSplitRows = 64;
-// Columns (pairs of a row and a query head of one KV head) that a block of the split kernel takes: narrow, wide, and
-// wide for heads beyond kWideHeadSize, which leave fewer registers.
+// Columns (pairs of a row and a query head of one KV head) that a block of the split kernel takes, by variant.
 inline constexpr int64_t kNarrowColumns = 8;
-inline constexpr int64_t kWideColumns = 32;
-inline constexpr int64_t kLargeHeadWideColumns = 16;
+inline constexpr int64_t kWideColumns = 16;
+// Larger heads leave fewer registers for rows.
 inline constexpr int64_t kWideHeadSize = 128;
 // Rows of queries in a block of the tile kernel; heads of a group are rows here.
 inline constexpr int64_t kTileRows = 128;
@@ -44,9 +43,10 @@ constexpr int partial_floats(int columns, int head_size) {
 // the shares of blocks.
 inline constexpr int64_t kSplitCounters = 65536;
 inline constexpr int64_t kMaxKvHeads = 1024;
-// Work of many pages is cut into so many shares a block, of not fewer pages than this.
-inline constexpr int kSharesPerBlock = 4;
-inline constexpr int kSharePages = 16;
+// Where blocks have more pages than this, three quarters are theirs from the start, and the rest is taken in shares of
+// few pages as they get through.
+inline constexpr int kStaticPages = 32;
+inline constexpr int kSharePages = 8;
 // Sequences of a step, for the tile kernel's search.
 inline constexpr int64_t kMaxSequences = 4096;
 

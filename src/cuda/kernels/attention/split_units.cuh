@@ -48,15 +48,22 @@ class SplitCursor {
   // At the block's first share.
   __device__ __forceinline__ SplitCursor(const AttentionParams& p, int columns) : columns_(columns) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    for (int base = 0; base < p.sequence_count; base += kWarp) {
-      pages_ = step_pages(p, columns_, base + lane);
-      total_ += __reduce_add_sync(kAllLanes, pages_);
+    if (p.sequence_count == 1) {
+      total_ = step_pages(p, columns_, 0);
+    } else {
+      for (int base = 0; base < p.sequence_count; base += kWarp) {
+        pages_ = step_pages(p, columns_, base + lane);
+        total_ += __reduce_add_sync(kAllLanes, pages_);
+      }
     }
     const int blocks = static_cast<int>(gridDim.y);
-    share_pages_ = (total_ + blocks - 1) / blocks;
-    if (share_pages_ > kSharePages)
-      share_pages_ = max(kSharePages, (share_pages_ + kSharesPerBlock - 1) / kSharesPerBlock);
-    shares_ = share_pages_ == 0 ? 0 : (total_ + share_pages_ - 1) / share_pages_;
+    first_pages_ = (total_ + blocks - 1) / blocks;
+    if (first_pages_ > kStaticPages) {
+      first_pages_ -= first_pages_ / 4;
+      shares_ = blocks + (total_ - blocks * first_pages_ + kSharePages - 1) / kSharePages;
+    } else {
+      shares_ = blocks;
+    }
     enter(p, static_cast<int>(blockIdx.y));
   }
 
@@ -90,8 +97,27 @@ class SplitCursor {
       // Known by the time that this share is done.
       next_share_ = static_cast<int>(gridDim.y + atomicAdd(p.share_counters + 2 * blockIdx.x, 1U));
     }
-    const int first = share * share_pages_;
-    limit_ = min(first + share_pages_, total_);
+    const int blocks = static_cast<int>(gridDim.y);
+    const bool own = share < blocks;
+    const int first = own ? share * first_pages_ : blocks * first_pages_ + (share - blocks) * kSharePages;
+    limit_ = min(first + (own ? first_pages_ : kSharePages), total_);
+    if (first >= limit_) {
+      limit_ = 0;
+      return;
+    }
+    find(p, first);
+    chunk_ = (first - base_) / sequence_.pages;
+    const int offset = first - base_ - chunk_ * sequence_.pages;
+    split_ = sequence_.each == 1 ? offset : (offset + sequence_.each - 1) / sequence_.each;
+  }
+
+  // The sequence that page `first` belongs to.
+  __device__ __forceinline__ void find(const AttentionParams& p, int first) {
+    if (p.sequence_count == 1) {
+      index_ = 0;
+      sequence_ = split_sequence(p, columns_, 0);
+      return;
+    }
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     for (int begin = 0; begin < p.sequence_count; begin += kWarp) {
       if (p.sequence_count > kWarp) pages_ = step_pages(p, columns_, begin + lane);
@@ -112,9 +138,6 @@ class SplitCursor {
       break;
     }
     sequence_ = split_sequence(p, columns_, index_);
-    chunk_ = (first - base_) / sequence_.pages;
-    const int offset = first - base_ - chunk_ * sequence_.pages;
-    split_ = sequence_.each == 1 ? offset : (offset + sequence_.each - 1) / sequence_.each;
   }
 
   // To the next sequence that is split, if past the last unit of this one; false: the share is done.
@@ -160,9 +183,10 @@ class SplitCursor {
   }
 
   int columns_;
-  int pages_ = 0;  // of lane's sequence, where there are no more than lanes
-  int total_ = 0;  // pages of all shares
-  int share_pages_ = 0, shares_ = 0;
+  int pages_ = 0;        // of lane's sequence, where there are no more than lanes
+  int total_ = 0;        // pages of all shares
+  int first_pages_ = 0;  // of a block's own share
+  int shares_ = 0;
   int share_ = 0, next_share_ = 0;  // next: the first lane's
   SplitSequence sequence_{};
   int index_ = 0;  // of the sequence
