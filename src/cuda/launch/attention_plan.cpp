@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "cuda/kernels/attention/limits.hpp"
-#include "cuda/kernels/attention/params.hpp"
+#include "cuda/launch/attention_limits.hpp"
+#include "cuda/launch/attention_params.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -42,10 +42,8 @@ void plan_split(const KvLayerView& kv, const AttentionShape& shape, int64_t grou
   plan.chunks = ceil_div(rows * group, columns);
   // Not of the chunks: a sequence is split alike whatever the capacities.
   plan.split_limit = std::clamp<int64_t>(attention::kSplitBlocks / kv.kv_heads, 8, attention::kMaxSplits);
-  // The most that any length has: shorter ones can have more splits than the longest (split_pages).
-  const int64_t pages = visible_pages(shape, rows);
   plan.splits =
-      std::min(plan.split_limit, std::max((pages + 1) / 2, std::min<int64_t>(pages, attention::kSinglePages)));
+      attention::most_splits(static_cast<int>(visible_pages(shape, rows)), static_cast<int>(plan.split_limit));
 }
 
 }  // namespace
@@ -72,7 +70,7 @@ AttentionPlan plan_attention(const Capabilities& capabilities, const KvLayerView
 }
 
 int64_t attention_counter_bytes() {
-  return (attention::kSplitCounters + 2 * attention::kMaxKvHeads) * static_cast<int64_t>(sizeof(uint32_t));
+  return attention::kSplitCounters * static_cast<int64_t>(sizeof(uint32_t));
 }
 
 int64_t attention_partial_bytes(const Capabilities& capabilities, const KvLayerView& kv, const AttentionShape& shape) {

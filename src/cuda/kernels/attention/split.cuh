@@ -17,7 +17,7 @@
 // parts.
 #pragma once
 
-#include "cuda/kernels/attention/sizes.hpp"
+#include "cuda/kernels/attention/sizes.cuh"
 #include "cuda/kernels/attention/split_parts.cuh"
 #include "cuda/kernels/attention/split_units.cuh"
 #include "cuda/kernels/common/chain.cuh"
@@ -323,7 +323,6 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
     if (unit.splits > 1 && completes(p, unit, done)) merge_splits<Shape, kHead>(p, unit, partials, stride);
     done = 0;
   }
-  cursor.leave(p);
 }
 
 // As many blocks as the card holds at once, but not more than there can be units.

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "cuda/kernels/attention/limits.hpp"
 #include "cuda/kernels/attention/mma.cuh"
 #include "cuda/kernels/attention/output.cuh"
-#include "cuda/kernels/attention/params.hpp"
+#include "cuda/launch/attention_limits.hpp"
+#include "cuda/launch/attention_params.hpp"
 
 namespace minfer::cuda::attention {
 

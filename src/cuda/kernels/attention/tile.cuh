@@ -11,11 +11,11 @@
 // Precision: keys and values in f16 or bf16 as they are, q8_0 as f16; queries and probabilities rounded to the same.
 #pragma once
 
-#include "cuda/kernels/attention/limits.hpp"
 #include "cuda/kernels/attention/mma.cuh"
 #include "cuda/kernels/attention/output.cuh"
-#include "cuda/kernels/attention/params.hpp"
 #include "cuda/kernels/common/chain.cuh"
+#include "cuda/launch/attention_limits.hpp"
+#include "cuda/launch/attention_params.hpp"
 
 namespace minfer::cuda::attention {
 

@@ -4,7 +4,7 @@
 // another's products. Heads of whole panels: 64, 128, 192, 256 elements. Twice as fast as mma.sync at long prompts.
 #pragma once
 
-#include "cuda/kernels/attention/sizes.hpp"
+#include "cuda/kernels/attention/sizes.cuh"
 #include "cuda/kernels/attention/tile.cuh"
 #include "cuda/kernels/attention/wgmma.cuh"
 
@@ -147,50 +147,30 @@ __device__ __forceinline__ void pin_all(float (&x)[1][kTiles][4]) {
   }
 }
 
-// Pages [first, last) of the tile, of each of which the warpgroup's rows see some token. The softmax of a page runs
-// beside the output's products of the page before, whose values it gives back late.
+// One page: scores, softmax, output.
 template <class Shape>
-__device__ __forceinline__ void attend_group(const AttentionParams& p, const TileWork& w, int first, int last,
+__device__ __forceinline__ void attend_group(const AttentionParams& p, const TileWork& w, int page,
                                              const GroupTileMemory<Shape>& memory, TileSoftmax<Shape>& state,
                                              TileOutput<Shape>& o) {
   TileScores<Shape> s;
-  memory.wait_full(2 * first);
-  start_scores<Shape>(shared_address(memory.queries), shared_address(memory.slot(2 * first)), s);
+  memory.wait_full(2 * page);
+  start_scores<Shape>(shared_address(memory.queries), shared_address(memory.slot(2 * page)), s);
   wait_products<0>();
   pin_all(s);
-  memory.leave(2 * first);
-  uint32_t a[Shape::kTokenTiles / 2][4];
+  memory.leave(2 * page);
+  mask_tile<Shape>(p, w, (w.begin / Shape::kTokens + page) * Shape::kTokens, s);
   TileCorrection<Shape> correction;
-  // Scores of a page to probabilities in `a`, once the output's products before are done.
-  const auto weigh = [&](int page) {
-    mask_tile<Shape>(p, w, (w.begin / Shape::kTokens + page) * Shape::kTokens, s);
-    update_tile_softmax<Shape>(s, state, correction);
-    wait_products<0>();
-    pin_all(o);
-    if (page > first) memory.leave(2 * page - 1);
+  update_tile_softmax<Shape>(s, state, correction);
+  uint32_t a[Shape::kTokenTiles / 2][4];
 #pragma unroll
-    for (int k = 0; k < Shape::kTokenTiles / 2; ++k) pack_tile<typename Shape::Math>(s[0], k, a[k]);
-  };
-  const auto add_values = [&](int page) {
-    correct_tile<Shape>(correction, o);
-    pin_all(o);
-    memory.wait_full(2 * page + 1);
-    start_output<Shape>(shared_address(memory.slot(2 * page + 1)), a, o);
-  };
-  for (int page = first; page < last - 1; ++page) {
-    weigh(page);
-    memory.wait_full(2 * page + 2);
-    start_scores<Shape>(shared_address(memory.queries), shared_address(memory.slot(2 * page + 2)), s);
-    add_values(page);
-    wait_products<1>();
-    pin_all(s);
-    memory.leave(2 * page + 2);
-  }
-  weigh(last - 1);
-  add_values(last - 1);
+  for (int k = 0; k < Shape::kTokenTiles / 2; ++k) pack_tile<typename Shape::Math>(s[0], k, a[k]);
+  correct_tile<Shape>(correction, o);
+  pin_all(o);
+  memory.wait_full(2 * page + 1);
+  start_output<Shape>(shared_address(memory.slot(2 * page + 1)), a, o);
   wait_products<0>();
   pin_all(o);
-  memory.leave(2 * last - 1);
+  memory.leave(2 * page + 1);
 }
 
 // A multiplying warpgroup.
@@ -204,22 +184,19 @@ __device__ __forceinline__ void attend_pages(const AttentionParams& p, const Til
   publish_to_tensor_cores();
   asm volatile("bar.sync %0, 128;" ::"r"(group + 2) : "memory");
   const TileRows rows(p, w, group * Shape::kGroupRows, Shape::kGroupRows);
-  const auto sees = [&](int page) { return rows.see(p, (w.begin / Shape::kTokens + page) * Shape::kTokens); };
-  const auto skip = [&](int page) {
+  TileSoftmax<Shape> state;
+  TileOutput<Shape> o;
+  clear_tile<Shape>(state, o);
+  for (int page = 0; page < pages; ++page) {
+    if (rows.see(p, (w.begin / Shape::kTokens + page) * Shape::kTokens)) {
+      attend_group<Shape>(p, w, page, memory, state, o);
+      continue;
+    }
     for (int item = 2 * page; item < 2 * page + 2; ++item) {
       memory.wait_full(item);
       memory.leave(item);
     }
-  };
-  TileSoftmax<Shape> state;
-  TileOutput<Shape> o;
-  clear_tile<Shape>(state, o);
-  int page = 0;
-  for (; page < pages && !sees(page); ++page) skip(page);
-  int last = page;
-  while (last < pages && sees(last)) ++last;
-  if (page < last) attend_group<Shape>(p, w, page, last, memory, state, o);
-  for (page = last; page < pages; ++page) skip(page);
+  }
   write_tile<Shape, kHead>(p, w, kv_head, state, o);
 }
 
