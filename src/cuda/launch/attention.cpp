@@ -92,6 +92,10 @@ const char* attention_unsupported(const KvLayerView& kv, int64_t heads) {
   return nullptr;
 }
 
+int64_t attention_counter_bytes() {
+  return attention::kSplitCounters * static_cast<int64_t>(sizeof(uint32_t));
+}
+
 int64_t attention_scratch_bytes(const Capabilities& capabilities, const KvLayerView& kv, int64_t heads, int64_t rows,
                                 int64_t sequences, int64_t sequence_tokens, bool decode) {
   return attention_counter_bytes() + attention_partial_bytes(capabilities, kv,

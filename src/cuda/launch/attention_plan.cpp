@@ -69,10 +69,6 @@ AttentionPlan plan_attention(const Capabilities& capabilities, const KvLayerView
   return plan;
 }
 
-int64_t attention_counter_bytes() {
-  return attention::kSplitCounters * static_cast<int64_t>(sizeof(uint32_t));
-}
-
 int64_t attention_partial_bytes(const Capabilities& capabilities, const KvLayerView& kv, const AttentionShape& shape) {
   const AttentionPlan plan = plan_attention(capabilities, kv, shape);
   if (!plan.split) return 0;
