@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "cuda/kernels/attention/limits.hpp"
-#include "cuda/kernels/attention/params.hpp"
+#include "cuda/launch/attention_limits.hpp"
+#include "cuda/launch/attention_params.hpp"
 #include "cuda/launch/attention_plan.hpp"
 
 namespace minfer::cuda {
@@ -49,7 +49,6 @@ attention::AttentionParams params_of(const AttentionArgs& args, const AttentionP
   p.split_stride = static_cast<int>(plan.splits);
   p.chunks = static_cast<int>(plan.chunks);
   p.counters = reinterpret_cast<unsigned*>(args.scratch);
-  p.share_counters = p.counters + attention::kSplitCounters;
   p.partials = reinterpret_cast<float*>(args.scratch + attention_counter_bytes());
   return p;
 }
@@ -59,7 +58,7 @@ void check_args(const AttentionArgs& args, const AttentionPlan& plan) {
   check(attention_unsupported(args.kv, args.heads) == nullptr, "attention was launched for heads it does not support");
   check(args.out.format != ActivationFormat::q8 || args.kv.value_size % kQ8Block == 0,
         "attention writes q8 rows of whole blocks a head only");
-  check(args.kv.kv_heads <= attention::kMaxKvHeads && args.step.sequence_capacity <= attention::kMaxSequences &&
+  check(args.step.sequence_capacity <= attention::kMaxSequences &&
             args.step.sequence_capacity * args.kv.kv_heads * plan.chunks <= attention::kSplitCounters,
         "attention was launched for more sequences than it has counters for");
 }
@@ -91,6 +90,10 @@ const char* attention_unsupported(const KvLayerView& kv, int64_t heads) {
   if (kv.value_format == KvFormat::q8_0 && kv.value_size % 32 != 0)
     return "q8_0 values need heads of whole blocks of 32";
   return nullptr;
+}
+
+int64_t attention_counter_bytes() {
+  return attention::kSplitCounters * static_cast<int64_t>(sizeof(uint32_t));
 }
 
 int64_t attention_scratch_bytes(const Capabilities& capabilities, const KvLayerView& kv, int64_t heads, int64_t rows,

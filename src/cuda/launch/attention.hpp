@@ -2,9 +2,10 @@
 // fills before each step; a captured launch has the shape's capacities, and rows and sequences beyond the step's own do
 // nothing (a slot of -1, zero rows).
 //
-// Two families: decode (every sequence has one row: split over the cache's length, all query heads of a KV head packed
-// together) and mixed (any rows a sequence: tensor cores over tiles of rows, causal and windowed, with earlier pages).
-// Oracle: the CPU's scalar attention.
+// Sequences of few rows (decode, speculation, short prompts) are split over the cache's length, all query heads of a KV
+// head packed together; others take tiles of rows; what these have no kernels for, a simple kernel
+// (attention_plan.hpp). All positions from the start of the first visible page on must have been written. Oracle: the
+// CPU's scalar attention.
 #pragma once
 
 #include <cstdint>
@@ -69,18 +70,21 @@ void launch_kv_append(const Queue& queue, const Rows& k, const Rows& v, const Kv
 
 struct AttentionArgs {
   Rows q;    // f32 [rows][heads * key_size], rotated
-  Rows out;  // [rows][heads * value_size]: any format
+  Rows out;  // [rows][heads * value_size]: any format; q8: value_size is a multiple of 32
   int64_t heads = 0;
   float scale = 0;
   int64_t window = 0;  // positions seen, itself included; 0: all
   float softcap = 0;   // cap * tanh(score / cap); 0: none
   KvLayerView kv;
   StepView step;
-  std::byte* scratch = nullptr;  // attention_scratch_bytes
+  // attention_scratch_bytes, 16-byte aligned. Its first attention_counter_bytes are zero before the first launch, and
+  // nothing else may write them after that: each launch leaves them zero. Launches of one stream can share it.
+  std::byte* scratch = nullptr;
 };
 // nullptr where there is a kernel for these sizes and formats, else the reason (a literal). Pure.
 const char* attention_unsupported(const KvLayerView& kv, int64_t heads);
-// Partial results of the splits. Pure.
+// Counters, and partial results of the splits. Pure.
+int64_t attention_counter_bytes();
 int64_t attention_scratch_bytes(const Capabilities& capabilities, const KvLayerView& kv, int64_t heads, int64_t rows,
                                 int64_t sequences, int64_t sequence_tokens, bool decode);
 void launch_attention(const Queue& queue, const AttentionArgs& args);

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "cuda/launch/attention_device_data.hpp"
 #include "cuda/launch/attention_plan.hpp"
+#include "cuda/launch/attention_test_data.hpp"
 
 namespace minfer::cuda {
 namespace {

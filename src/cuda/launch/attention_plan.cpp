@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "cuda/kernels/attention/limits.hpp"
-#include "cuda/kernels/attention/params.hpp"
+#include "cuda/launch/attention_limits.hpp"
+#include "cuda/launch/attention_params.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -23,10 +23,6 @@ bool has_fast_kernels(const Capabilities& capabilities, const KvLayerView& kv, i
   return split > 0 && std::max(split, tiles) <= capabilities.shared_bytes_per_block;
 }
 
-int64_t wide_columns(const KvLayerView& kv) {
-  return kv.key_size <= attention::kWideHeadSize ? attention::kWideColumns : attention::kLargeHeadWideColumns;
-}
-
 // Pages that one sequence's rows can see.
 int64_t visible_pages(const AttentionShape& shape, int64_t rows) {
   const int64_t all = ceil_div(shape.sequence_tokens, kKvPageTokens);
@@ -41,15 +37,13 @@ void plan_split(const KvLayerView& kv, const AttentionShape& shape, int64_t grou
   plan.split = true;
   plan.split_rows = rows;
   plan.wide = rows * group > attention::kNarrowColumns;
-  const int64_t columns = plan.wide ? wide_columns(kv) : attention::kNarrowColumns;
+  const int64_t columns = plan.wide ? attention::kWideColumns : attention::kNarrowColumns;
   plan.split_columns = std::min(columns, rows * group);
   plan.chunks = ceil_div(rows * group, columns);
   // Not of the chunks: a sequence is split alike whatever the capacities.
   plan.split_limit = std::clamp<int64_t>(attention::kSplitBlocks / kv.kv_heads, 8, attention::kMaxSplits);
-  // The most that any length has: shorter ones can have more splits than the longest (split_pages).
-  const int64_t pages = visible_pages(shape, rows);
   plan.splits =
-      std::min(plan.split_limit, std::max((pages + 1) / 2, std::min<int64_t>(pages, attention::kSinglePages)));
+      attention::most_splits(static_cast<int>(visible_pages(shape, rows)), static_cast<int>(plan.split_limit));
 }
 
 }  // namespace
@@ -73,10 +67,6 @@ AttentionPlan plan_attention(const Capabilities& capabilities, const KvLayerView
     plan.tile_count = shape.rows / tile_rows + std::min(shape.sequences, shape.rows);
   }
   return plan;
-}
-
-int64_t attention_counter_bytes() {
-  return (attention::kSplitCounters + 2 * attention::kMaxKvHeads) * static_cast<int64_t>(sizeof(uint32_t));
 }
 
 int64_t attention_partial_bytes(const Capabilities& capabilities, const KvLayerView& kv, const AttentionShape& shape) {

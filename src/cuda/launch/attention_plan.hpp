@@ -37,9 +37,7 @@ struct AttentionPlan {
 };
 AttentionPlan plan_attention(const Capabilities& capabilities, const KvLayerView& kv, const AttentionShape& shape);
 
-// Bytes at the start of attention's scratch that must be zero before its first use, and stay attention's own.
-int64_t attention_counter_bytes();
-// Bytes of partial results behind them.
+// Bytes of partial results in scratch, behind the counters.
 int64_t attention_partial_bytes(const Capabilities& capabilities, const KvLayerView& kv, const AttentionShape& shape);
 
 }  // namespace minfer::cuda

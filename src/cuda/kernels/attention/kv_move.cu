@@ -3,9 +3,9 @@
 // they are but for the dimensions that rotate: those are read as floats, turned and written again (q8_0: in whole
 // blocks of 32). Rare (a context shift, a page copied on write): simple rather than fast.
 #include "cuda/kernels/attention/cache.cuh"
-#include "cuda/kernels/attention/limits.hpp"
 #include "cuda/kernels/common/chain.cuh"
 #include "cuda/launch/attention.hpp"
+#include "cuda/launch/attention_limits.hpp"
 
 namespace minfer::cuda {
 namespace {

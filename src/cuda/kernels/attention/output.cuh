@@ -5,7 +5,7 @@
 
 #include "cuda/kernels/attention/cache.cuh"
 #include "cuda/kernels/attention/mma.cuh"
-#include "cuda/kernels/attention/params.hpp"
+#include "cuda/launch/attention_params.hpp"
 
 namespace minfer::cuda::attention {
 

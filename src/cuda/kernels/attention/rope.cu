@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "cuda/kernels/attention/cache.cuh"
-#include "cuda/kernels/attention/limits.hpp"
 #include "cuda/kernels/common/chain.cuh"
 #include "cuda/launch/attention.hpp"
+#include "cuda/launch/attention_limits.hpp"
 
 namespace minfer::cuda {
 namespace {

@@ -2,7 +2,7 @@
 // double precision; every byte of the cache that should not change is compared.
 #include <gtest/gtest.h>
 
-#include "cuda/launch/attention_device_data.hpp"
+#include "cuda/launch/attention_test_data.hpp"
 
 namespace minfer::cuda {
 namespace {

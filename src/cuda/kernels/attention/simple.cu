@@ -1,9 +1,9 @@
 // Attention for any head sizes, groups and formats: what the split and tile kernels leave out (f32 caches, unlike
 // formats, sizes that tensor cores don't divide, tiny models). One block takes one query head of one row; its warps
 // share the positions, each with its own running softmax in f32, and are merged in ascending order.
-#include "cuda/kernels/attention/limits.hpp"
 #include "cuda/kernels/attention/output.cuh"
 #include "cuda/kernels/common/chain.cuh"
+#include "cuda/launch/attention_limits.hpp"
 
 namespace minfer::cuda::attention {
 namespace {

@@ -17,7 +17,7 @@
 // parts.
 #pragma once
 
-#include "cuda/kernels/attention/sizes.hpp"
+#include "cuda/kernels/attention/sizes.cuh"
 #include "cuda/kernels/attention/split_parts.cuh"
 #include "cuda/kernels/attention/split_units.cuh"
 #include "cuda/kernels/common/chain.cuh"
@@ -239,22 +239,20 @@ __device__ __forceinline__ void attend_page(const AttentionParams& p, const Spli
   using Key = typename Shape::Key;
   using Value = typename Shape::Value;
   const uint32_t address = shared_address(stage);
-  const int tiles = (u.columns + 7) / 8;
   float correction[kColumnTiles][2];
   uint32_t b[kColumnTiles][2];
   uint32_t rest[kColumnTiles][2];
   float s[kColumnTiles][4];
   wait_copies<2 * Shape::kStages - 1>();
   __syncwarp();
-  multiply_keys<Shape, kColumnTiles>(address, stage + Key::kTokens * Key::kRowStride, queries, tiles, s);
+  multiply_keys<Shape, kColumnTiles>(address, stage + Key::kTokens * Key::kRowStride, queries, s);
   mask_scores(p, u, position, s);
-  const bool changed = update_softmax<Value, kColumnTiles>(s, state, tiles, correction, b, rest);
+  const bool changed = update_softmax<Value, kColumnTiles>(s, state, correction, b, rest);
   wait_copies<2 * Shape::kStages - 2>();
   __syncwarp();
   if (changed) {
 #pragma unroll
     for (int n = 0; n < kColumnTiles; ++n) {
-      if (kColumnTiles > 1 && n >= tiles) break;
 #pragma unroll
       for (int i = 0; i < Shape::kSteps; ++i) {
 #pragma unroll
@@ -263,7 +261,7 @@ __device__ __forceinline__ void attend_page(const AttentionParams& p, const Spli
     }
   }
   multiply_values<Shape, kColumnTiles>(address + Key::kBytes, stage + Key::kBytes + Value::kTokens * Value::kRowStride,
-                                       b, rest, tiles, o);
+                                       b, rest, o);
   __syncwarp();
 }
 
@@ -325,7 +323,6 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
     if (unit.splits > 1 && completes(p, unit, done)) merge_splits<Shape, kHead>(p, unit, partials, stride);
     done = 0;
   }
-  cursor.leave(p);
 }
 
 // As many blocks as the card holds at once, but not more than there can be units.
@@ -337,14 +334,8 @@ dim3 split_blocks(const Queue& queue, const SplitGrid& grid) {
 }
 
 template <KvFormat kFormat, int kHead, bool kIsWide>
-constexpr int kSplitTiles = (!kIsWide                 ? kNarrowColumns
-                             : kHead <= kWideHeadSize ? kWideColumns
-                                                      : kLargeHeadWideColumns) /
-                            8;
-
-template <KvFormat kFormat, int kHead, bool kIsWide>
 void launch_split_size(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
-  constexpr int kTiles = kSplitTiles<kFormat, kHead, kIsWide>;
+  constexpr int kTiles = (kIsWide ? kWideColumns : kNarrowColumns) / 8;
   using Shape = SplitShape<kFormat, kFormat, kHead, kTiles>;
   launch_kernel(queue, "attention/split",
                 {split_blocks<Shape>(queue, grid), dim3(Shape::kThreads), Shape::kSharedBytes},
@@ -365,9 +356,8 @@ void launch_split(const Queue& queue, const AttentionParams& params, const Split
 template <KvFormat kFormat>
 int64_t split_shared_bytes(int64_t head_size) {
   int64_t bytes = 0;
-  with_head_size<kFormat>(head_size, [&](auto size) {
-    bytes = SplitShape<kFormat, kFormat, size(), kSplitTiles<kFormat, size(), true>>::kSharedBytes;
-  });
+  with_head_size<kFormat>(
+      head_size, [&](auto size) { bytes = SplitShape<kFormat, kFormat, size(), kWideColumns / 8>::kSharedBytes; });
   return bytes;
 }
 

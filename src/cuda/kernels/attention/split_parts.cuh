@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "cuda/kernels/attention/limits.hpp"
 #include "cuda/kernels/attention/mma.cuh"
 #include "cuda/kernels/attention/output.cuh"
-#include "cuda/kernels/attention/params.hpp"
+#include "cuda/launch/attention_limits.hpp"
+#include "cuda/launch/attention_params.hpp"
 
 namespace minfer::cuda::attention {
 
@@ -107,21 +107,21 @@ __device__ __forceinline__ void load_queries(const AttentionParams& p, const Spl
 template <class Part>
 __device__ __forceinline__ void copy_part(const std::byte* part, int64_t scales_offset, int kv_head, int slice, int low,
                                           int high, uint32_t to) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const unsigned lane = threadIdx.x % kWarp;
   const int first = kv_head * static_cast<int>(kKvPageTokens) + slice * Part::kTokens;
   const std::byte* from = part + static_cast<int64_t>(first) * Part::kRowBytes + lane * 16;
   const bool whole = low <= 0 && high >= Part::kTokens;
 #pragma unroll
   for (int k = 0; k < Part::kTokens * Part::kPieces / kWarp; ++k) {
-    const int i = lane + k * kWarp;
-    const int token = i / Part::kPieces;
+    const unsigned i = lane + k * kWarp;
+    const int token = static_cast<int>(i / Part::kPieces);
     copy_async(to + token * Part::kRowStride + i % Part::kPieces * 16, from + k * kWarp * 16,
                whole || (token >= low && token < high) ? 16 : 0);
   }
   if constexpr (Part::kQuantized) {
     if (lane * 16 < Part::kScaleBytes) {
       const std::byte* scales = part + scales_offset + static_cast<int64_t>(first) * Part::kBlocks * 2;
-      const int bytes = min(max(high * Part::kBlocks * 2 - lane * 16, 0), 16);
+      const int bytes = min(max(high * Part::kBlocks * 2 - static_cast<int>(lane) * 16, 0), 16);
       copy_async(to + Part::kTokens * Part::kRowStride + lane * 16, scales + lane * 16, bytes);
     }
   }
@@ -130,7 +130,7 @@ __device__ __forceinline__ void copy_part(const std::byte* part, int64_t scales_
 // s[column tile] = K Q^T of the warp's 16 tokens.
 template <class Shape, int kColumnTiles>
 __device__ __forceinline__ void multiply_keys(uint32_t keys, const uint8_t* key_scales, const uint8_t* queries,
-                                              int tiles, float (&s)[kColumnTiles][4]) {
+                                              float (&s)[kColumnTiles][4]) {
   using Key = typename Shape::Key;
   using Math = typename Key::Math;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -154,7 +154,6 @@ __device__ __forceinline__ void multiply_keys(uint32_t keys, const uint8_t* key_
       const float high = __half2float(scales[8 * Key::kBlocks]);
 #pragma unroll
       for (int n = 0; n < kColumnTiles; ++n) {
-        if (kColumnTiles > 1 && n >= tiles) break;
         float c[4] = {0, 0, 0, 0};
         const uint2 first = q[(n * Shape::kSteps + 2 * block) * kWarp];
         const uint2 second = q[(n * Shape::kSteps + 2 * block + 1) * kWarp];
@@ -175,7 +174,6 @@ __device__ __forceinline__ void multiply_keys(uint32_t keys, const uint8_t* key_
       load_matrices(a, at + step * 32);
 #pragma unroll
       for (int n = 0; n < kColumnTiles; ++n) {
-        if (kColumnTiles > 1 && n >= tiles) break;
         const uint2 b = q[(n * Shape::kSteps + step) * kWarp];
         float(&sum)[4] = kColumnTiles == 1 && step % 2 != 0 ? odd[n] : s[n];
         Math::multiply(sum, a, b.x, b.y);
@@ -202,7 +200,7 @@ __device__ __forceinline__ int element_of(int tile, int g, int upper) {
 template <class Shape, int kColumnTiles>
 __device__ __forceinline__ void multiply_values(uint32_t values, const uint8_t* value_scales,
                                                 const uint32_t (&b)[kColumnTiles][2],
-                                                const uint32_t (&rest)[kColumnTiles][2], int tiles,
+                                                const uint32_t (&rest)[kColumnTiles][2],
                                                 float (&o)[Shape::kSteps][kColumnTiles][4]) {
   using Value = typename Shape::Value;
   using Math = typename Value::Math;
@@ -227,7 +225,6 @@ __device__ __forceinline__ void multiply_values(uint32_t values, const uint8_t* 
                                multiply_halves(bytes_to_half<0x4341>(bytes[2 * half + 1]), high)};
 #pragma unroll
         for (int n = 0; n < kColumnTiles; ++n) {
-          if (kColumnTiles > 1 && n >= tiles) break;
           Math::multiply(o[2 * block + half][n], a, b[n][0], b[n][1]);
         }
       }
@@ -240,7 +237,6 @@ __device__ __forceinline__ void multiply_values(uint32_t values, const uint8_t* 
       load_transposed(a, at + step * 32);
 #pragma unroll
       for (int n = 0; n < kColumnTiles; ++n) {
-        if (kColumnTiles > 1 && n >= tiles) break;
         Math::multiply(o[step][n], a, b[n][0], b[n][1]);
         if constexpr (Value::kTwoParts) Math::multiply(o[step][n], a, rest[n][0], rest[n][1]);
       }
@@ -286,13 +282,12 @@ __device__ __forceinline__ void mask_scores(const AttentionParams& p, const Spli
 // Scores to probabilities as B fragments; returns whether the sums so far must be scaled by `correction`.
 template <class Value, int kColumnTiles>
 __device__ __forceinline__ bool update_softmax(float (&s)[kColumnTiles][4], SplitSoftmax<kColumnTiles>& state,
-                                               int tiles, float (&correction)[kColumnTiles][2],
-                                               uint32_t (&b)[kColumnTiles][2], uint32_t (&rest)[kColumnTiles][2]) {
+                                               float (&correction)[kColumnTiles][2], uint32_t (&b)[kColumnTiles][2],
+                                               uint32_t (&rest)[kColumnTiles][2]) {
   using Math = typename Value::Math;
   bool changed = false;
 #pragma unroll
   for (int n = 0; n < kColumnTiles; ++n) {
-    if (kColumnTiles > 1 && n >= tiles) break;
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       float top = fmaxf(s[n][j], s[n][j + 2]);

@@ -1,14 +1,12 @@
 // Which units a block of the split kernel works on (split.cuh). The units of one KV head lie behind one another, by
-// sequence, chunk of columns, split; they are cut into shares of equal pages, and a share begins with the first unit
-// that starts in it. A block's first share is its own; where there are more shares than blocks, each takes the next
-// when it is through, since multiprocessors are not equally near to memory. Who works on a unit changes nothing in its
-// result.
+// sequence, chunk of columns, split; they are cut into shares of equal pages, one a block, and a share begins with the
+// first unit that starts in it. Who works on a unit changes nothing in its result.
 //
 // All here is done by the first warp, all lanes alike.
 #pragma once
 
-#include "cuda/kernels/attention/limits.hpp"
 #include "cuda/kernels/attention/split_parts.cuh"
+#include "cuda/launch/attention_limits.hpp"
 
 namespace minfer::cuda::attention {
 
@@ -45,76 +43,65 @@ __device__ __forceinline__ int step_pages(const AttentionParams& p, int columns,
 
 class SplitCursor {
  public:
-  // At the block's first share.
+  // At the start of the block's share.
   __device__ __forceinline__ SplitCursor(const AttentionParams& p, int columns) : columns_(columns) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    for (int base = 0; base < p.sequence_count; base += kWarp) {
-      pages_ = step_pages(p, columns_, base + lane);
-      total_ += __reduce_add_sync(kAllLanes, pages_);
-    }
     const int blocks = static_cast<int>(gridDim.y);
-    share_pages_ = (total_ + blocks - 1) / blocks;
-    if (share_pages_ > kSharePages)
-      share_pages_ = max(kSharePages, (share_pages_ + kSharesPerBlock - 1) / kSharesPerBlock);
-    shares_ = share_pages_ == 0 ? 0 : (total_ + share_pages_ - 1) / share_pages_;
-    enter(p, static_cast<int>(blockIdx.y));
+    int total = 0;
+    int pages = 0;  // of the lane's sequence
+    if (p.sequence_count == 1) {
+      total = step_pages(p, columns_, 0);
+    } else {
+      for (int base = 0; base < p.sequence_count; base += kWarp) {
+        pages = step_pages(p, columns_, base + lane);
+        total += __reduce_add_sync(kAllLanes, pages);
+      }
+    }
+    const int share = (total + blocks - 1) / blocks;
+    const int first = static_cast<int>(blockIdx.y) * share;
+    limit_ = min(first + share, total);
+    if (first >= limit_) {
+      limit_ = 0;
+      return;
+    }
+    if (p.sequence_count > 1) find(p, first, pages);
+    sequence_ = split_sequence(p, columns_, index_);
+    chunk_ = (first - base_) / sequence_.pages;
+    const int offset = first - base_ - chunk_ * sequence_.pages;
+    split_ = sequence_.each == 1 ? offset : (offset + sequence_.each - 1) / sequence_.each;
   }
 
   // Describes the unit here and steps on; none after the last.
   __device__ __forceinline__ void take(const AttentionParams& p, SplitUnit& u) {
-    while (!settle(p)) {
-      if (share_ >= shares_) {
-        if (threadIdx.x == 0) u.exists = 0;
-        return;
-      }
-      enter(p, shares_ > static_cast<int>(gridDim.y) ? __shfl_sync(kAllLanes, next_share_, 0) : shares_);
+    const bool exists = settle(p);
+    if (threadIdx.x == 0) {
+      u.exists = exists ? 1 : 0;
+      if (exists) describe(p, u);
     }
-    if (threadIdx.x == 0) describe(p, u);
-    ++split_;
-  }
-
-  // The last block of the KV head to leave sets the counters back.
-  __device__ __forceinline__ void leave(const AttentionParams& p) const {
-    if (shares_ <= static_cast<int>(gridDim.y) || threadIdx.x != 0) return;
-    unsigned* counters = p.share_counters + 2 * blockIdx.x;
-    if (atomicAdd(counters + 1, 1U) == gridDim.y - 1) counters[0] = counters[1] = 0;
+    if (exists) ++split_;
   }
 
  private:
-  // To the share's first unit, if one starts in it.
-  __device__ __forceinline__ void enter(const AttentionParams& p, int share) {
-    share_ = share;
-    base_ = limit_ = 0;
-    if (share >= shares_) return;
-    if (shares_ > static_cast<int>(gridDim.y) && threadIdx.x == 0) {
-      // Known by the time that this share is done.
-      next_share_ = static_cast<int>(gridDim.y + atomicAdd(p.share_counters + 2 * blockIdx.x, 1U));
-    }
-    const int first = share * share_pages_;
-    limit_ = min(first + share_pages_, total_);
+  // The sequence that page `first` belongs to. `pages`: of the lane's sequence, where there are no more than lanes.
+  __device__ __forceinline__ void find(const AttentionParams& p, int first, int pages) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     for (int begin = 0; begin < p.sequence_count; begin += kWarp) {
-      if (p.sequence_count > kWarp) pages_ = step_pages(p, columns_, begin + lane);
-      int through = pages_;
+      if (p.sequence_count > kWarp) pages = step_pages(p, columns_, begin + lane);
+      int through = pages;
 #pragma unroll
       for (int step = 1; step < kWarp; step *= 2) {
         const int other = __shfl_up_sync(kAllLanes, through, step);
         if (lane >= step) through += other;
       }
       const unsigned beyond = __ballot_sync(kAllLanes, base_ + through > first);
-      if (beyond == 0) {
-        base_ += __shfl_sync(kAllLanes, through, kWarp - 1);
-        continue;
+      if (beyond != 0) {
+        const int owner = __ffs(static_cast<int>(beyond)) - 1;
+        index_ = begin + owner;
+        base_ += __shfl_sync(kAllLanes, through - pages, owner);
+        return;
       }
-      const int owner = __ffs(static_cast<int>(beyond)) - 1;
-      index_ = begin + owner;
-      base_ += __shfl_sync(kAllLanes, through - pages_, owner);
-      break;
+      base_ += __shfl_sync(kAllLanes, through, kWarp - 1);
     }
-    sequence_ = split_sequence(p, columns_, index_);
-    chunk_ = (first - base_) / sequence_.pages;
-    const int offset = first - base_ - chunk_ * sequence_.pages;
-    split_ = sequence_.each == 1 ? offset : (offset + sequence_.each - 1) / sequence_.each;
   }
 
   // To the next sequence that is split, if past the last unit of this one; false: the share is done.
@@ -143,7 +130,6 @@ class SplitCursor {
 
   __device__ __forceinline__ void describe(const AttentionParams& p, SplitUnit& u) const {
     const int first = split_ * sequence_.each;
-    u.exists = 1;
     u.sequence = index_;
     u.chunk = chunk_;
     u.first_column = chunk_ * columns_;
@@ -160,10 +146,6 @@ class SplitCursor {
   }
 
   int columns_;
-  int pages_ = 0;  // of lane's sequence, where there are no more than lanes
-  int total_ = 0;  // pages of all shares
-  int share_pages_ = 0, shares_ = 0;
-  int share_ = 0, next_share_ = 0;  // next: the first lane's
   SplitSequence sequence_{};
   int index_ = 0;  // of the sequence
   int chunk_ = 0, split_ = 0;

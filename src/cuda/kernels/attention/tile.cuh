@@ -11,11 +11,11 @@
 // Precision: keys and values in f16 or bf16 as they are, q8_0 as f16; queries and probabilities rounded to the same.
 #pragma once
 
-#include "cuda/kernels/attention/limits.hpp"
 #include "cuda/kernels/attention/mma.cuh"
 #include "cuda/kernels/attention/output.cuh"
-#include "cuda/kernels/attention/params.hpp"
 #include "cuda/kernels/common/chain.cuh"
+#include "cuda/launch/attention_limits.hpp"
+#include "cuda/launch/attention_params.hpp"
 
 namespace minfer::cuda::attention {
 
@@ -98,9 +98,9 @@ __device__ __forceinline__ void load_tile_queries(const AttentionParams& p, cons
   static_assert(kCount * Shape::kPieces % kThreads == 0);
 #pragma unroll 8
   for (int k = 0; k < kCount * Shape::kPieces / kThreads; ++k) {
-    const int i = thread + k * kThreads;
-    const int m = first + i / Shape::kPieces;
-    const int piece = i % Shape::kPieces;
+    const unsigned i = static_cast<unsigned>(thread) + k * kThreads;
+    const int m = first + static_cast<int>(i / Shape::kPieces);
+    const int piece = static_cast<int>(i % Shape::kPieces);
     uint4 packed = make_uint4(0, 0, 0, 0);
     if (m < w.rows * p.group) {
       const float4* q = reinterpret_cast<const float4*>(p.q + (w.first_row + m / p.group) * p.q_stride +
@@ -143,13 +143,15 @@ __device__ __forceinline__ void copy_tile_page(const AttentionParams& p, const s
   const int high = w.end - page * Shape::kTokens;
   part += w.table[page] * p.kv.page_stride;
   const std::byte* from = part + static_cast<int64_t>(kv_head) * Shape::kTokens * kRowBytes;
-#pragma unroll
+#pragma unroll 4
   for (int k = 0; k < (kCopies + kThreads - 1) / kThreads; ++k) {
-    const int i = thread + k * kThreads;
+    // Unsigned: what differs between the copies is then a constant.
+    const unsigned i = static_cast<unsigned>(thread) + k * kThreads;
     if (kCopies % kThreads != 0 && i >= kCopies) break;
-    const int token = i / kPieces;
-    copy_async(Shape::kQuantized ? quants + i * 16 : to + Shape::place(Shape::kTokens, token, i % kPieces),
-               from + i * 16, token >= low && token < high ? 16 : 0);
+    const int token = static_cast<int>(i / kPieces);
+    const int piece = static_cast<int>(i % kPieces);
+    copy_async(Shape::kQuantized ? quants + i * 16 : to + Shape::place(Shape::kTokens, token, piece), from + i * 16,
+               token >= low && token < high ? 16 : 0);
   }
   if constexpr (Shape::kQuantized) {
     const std::byte* scales = part + kv_scales_offset(p.kv.kv_heads, kHead) + kv_head * Shape::kScaleBytes;
@@ -165,10 +167,10 @@ template <class Shape, int kHead, int kThreads>
 __device__ __forceinline__ void convert_page(const uint8_t* quants, int thread, uint8_t* page) {
   constexpr int kPieces = kHead / 16;
   const uint16_t* scales = reinterpret_cast<const uint16_t*>(quants + Shape::kQuantBytes);
-#pragma unroll 4
-  for (int i = thread; i < Shape::kTokens * kPieces; i += kThreads) {
-    const int token = i / kPieces;
-    const int piece = i % kPieces;
+#pragma unroll 2
+  for (unsigned i = static_cast<unsigned>(thread); i < Shape::kTokens * kPieces; i += kThreads) {
+    const int token = static_cast<int>(i / kPieces);
+    const int piece = static_cast<int>(i % kPieces);
     const uint4 bytes = reinterpret_cast<const uint4*>(quants)[i];
     const uint32_t scale = scales[token * Shape::kBlocks + piece / 2] * 0x10001U;
     const uint32_t words[4] = {bytes.x ^ 0x80808080U, bytes.y ^ 0x80808080U, bytes.z ^ 0x80808080U,
@@ -278,13 +280,19 @@ __device__ __forceinline__ void clear_tile(TileSoftmax<Shape>& state, TileOutput
   }
 }
 
-// Scores become probabilities; the output so far is scaled down where a maximum rose.
+// What the output so far is to be multiplied with, where a maximum rose.
+template <class Shape>
+struct TileCorrection {
+  float factor[Shape::kRowTiles][2];
+  bool changed[Shape::kRowTiles];  // in some lane
+};
+
+// Scores become probabilities.
 template <class Shape>
 __device__ __forceinline__ void update_tile_softmax(TileScores<Shape>& s, TileSoftmax<Shape>& state,
-                                                    TileOutput<Shape>& o) {
+                                                    TileCorrection<Shape>& correction) {
 #pragma unroll
   for (int m = 0; m < Shape::kRowTiles; ++m) {
-    float correction[2];
     bool changed = false;
 #pragma unroll
     for (int upper = 0; upper < 2; ++upper) {
@@ -298,7 +306,7 @@ __device__ __forceinline__ void update_tile_softmax(TileScores<Shape>& s, TileSo
       const float before = state.maximum[m][upper];
       const float maximum = fmaxf(before, top);
       const float base = maximum == -INFINITY ? 0.0F : maximum;
-      correction[upper] = power_of_two(before - base);
+      correction.factor[m][upper] = power_of_two(before - base);
       changed = changed || maximum != before;
       float sum = 0;
 #pragma unroll
@@ -310,15 +318,32 @@ __device__ __forceinline__ void update_tile_softmax(TileScores<Shape>& s, TileSo
         }
       }
       state.maximum[m][upper] = maximum;
-      state.sum[m][upper] = state.sum[m][upper] * correction[upper] + sum;
+      state.sum[m][upper] = state.sum[m][upper] * correction.factor[m][upper] + sum;
     }
-    if (!__any_sync(kAllLanes, changed)) continue;
+    correction.changed[m] = __any_sync(kAllLanes, changed) != 0;
+  }
+}
+
+template <class Shape>
+__device__ __forceinline__ void correct_tile(const TileCorrection<Shape>& correction, TileOutput<Shape>& o) {
+#pragma unroll
+  for (int m = 0; m < Shape::kRowTiles; ++m) {
+    if (!correction.changed[m]) continue;
 #pragma unroll
     for (int n = 0; n < Shape::kSteps * 2; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) o[m][n][i] *= correction[i / 2];
+      for (int i = 0; i < 4; ++i) o[m][n][i] *= correction.factor[m][i / 2];
     }
   }
+}
+
+// Probabilities of 16 tokens as an A fragment.
+template <class Math, int kTokenTiles>
+__device__ __forceinline__ void pack_tile(const float (&s)[kTokenTiles][4], int k, uint32_t (&a)[4]) {
+  a[0] = Math::pack(s[2 * k][0], s[2 * k][1]);
+  a[1] = Math::pack(s[2 * k][2], s[2 * k][3]);
+  a[2] = Math::pack(s[2 * k + 1][0], s[2 * k + 1][1]);
+  a[3] = Math::pack(s[2 * k + 1][2], s[2 * k + 1][3]);
 }
 
 template <class Shape>
@@ -331,12 +356,7 @@ __device__ __forceinline__ void multiply_tile_values(uint32_t values, const Tile
   for (int k = 0; k < Shape::kTokenTiles / 2; ++k) {
     uint32_t a[Shape::kRowTiles][4];
 #pragma unroll
-    for (int m = 0; m < Shape::kRowTiles; ++m) {
-      a[m][0] = Math::pack(s[m][2 * k][0], s[m][2 * k][1]);
-      a[m][1] = Math::pack(s[m][2 * k][2], s[m][2 * k][3]);
-      a[m][2] = Math::pack(s[m][2 * k + 1][0], s[m][2 * k + 1][1]);
-      a[m][3] = Math::pack(s[m][2 * k + 1][2], s[m][2 * k + 1][3]);
-    }
+    for (int m = 0; m < Shape::kRowTiles; ++m) pack_tile<Math>(s[m], k, a[m]);
 #pragma unroll
     for (int step = 0; step < Shape::kSteps; ++step) {
       uint32_t b[4];
@@ -464,7 +484,9 @@ __global__ void __launch_bounds__(128, 2) tile_kernel(const __grid_constant__ At
     if (page < last_page) copy(p.kv.k, page + 1, keys);
     if (!visible) continue;
     mask_tile<Shape>(p, w, page * Shape::kTokens, s);
-    update_tile_softmax<Shape>(s, state, o);
+    TileCorrection<Shape> correction;
+    update_tile_softmax<Shape>(s, state, correction);
+    correct_tile<Shape>(correction, o);
     multiply_tile_values<Shape>(shared_address(values), s, o);
   }
   write_tile<Shape, kHead>(p, w, kv_head, state, o);

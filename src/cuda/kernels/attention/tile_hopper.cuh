@@ -4,7 +4,7 @@
 // another's products. Heads of whole panels: 64, 128, 192, 256 elements. Twice as fast as mma.sync at long prompts.
 #pragma once
 
-#include "cuda/kernels/attention/sizes.hpp"
+#include "cuda/kernels/attention/sizes.cuh"
 #include "cuda/kernels/attention/tile.cuh"
 #include "cuda/kernels/attention/wgmma.cuh"
 
@@ -63,6 +63,11 @@ struct GroupTileMemory {
   __device__ __forceinline__ uint8_t* quant_slot(int item) const {
     return quants + item % Shape::kQuantSlots * (Shape::kQuantBytes + Shape::kScaleBytes);
   }
+  // The warp is done with an item.
+  __device__ __forceinline__ void leave(int item) const {
+    __syncwarp();
+    if (threadIdx.x % kWarp == 0) arrive_barrier(empty + item % Shape::kSlots);
+  }
   // Until item `item` has been copied, or its slot is free for it.
   __device__ __forceinline__ void wait_full(int item) const {
     wait_barrier(full + item % Shape::kSlots, item / Shape::kSlots & 1);
@@ -103,9 +108,9 @@ __device__ __forceinline__ void copy_pages(const AttentionParams& p, const TileW
   }
 }
 
-// Its queries are rows of Q's panels, the page's tokens rows of K's.
+// Starts S = Q K^T: the queries are rows of Q's panels, the page's tokens rows of K's.
 template <class Shape>
-__device__ __forceinline__ void multiply_group_keys(uint32_t queries, uint32_t keys, TileScores<Shape>& s) {
+__device__ __forceinline__ void start_scores(uint32_t queries, uint32_t keys, TileScores<Shape>& s) {
   const uint32_t rows = queries + threadIdx.x / Shape::kGroupThreads * Shape::kGroupRows * kPanelBytes;
   begin_products();
 #pragma unroll
@@ -114,52 +119,63 @@ __device__ __forceinline__ void multiply_group_keys(uint32_t queries, uint32_t k
         s[0], panel_descriptor(rows + step / 4 * Shape::kRows * kPanelBytes + step % 4 * 32),
         panel_descriptor(keys + step / 4 * Shape::kTokens * kPanelBytes + step % 4 * 32), step > 0);
   }
-  end_products();
-#pragma unroll
-  for (int n = 0; n < Shape::kTokenTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) pin(s[0][n][i]);
-  }
+  commit_products();
 }
 
-// Probabilities from registers, the page's tokens as rows of V's panels of 64 elements.
+// Starts O += P V: probabilities from registers, the page's tokens as rows of V's panels of 64 elements.
 template <class Shape>
-__device__ __forceinline__ void multiply_group_values(uint32_t values, const TileScores<Shape>& s,
-                                                      TileOutput<Shape>& o) {
-  using Math = typename Shape::Math;
-  uint32_t a[Shape::kTokenTiles / 2][4];
-#pragma unroll
-  for (int k = 0; k < Shape::kTokenTiles / 2; ++k) {
-    a[k][0] = Math::pack(s[0][2 * k][0], s[0][2 * k][1]);
-    a[k][1] = Math::pack(s[0][2 * k][2], s[0][2 * k][3]);
-    a[k][2] = Math::pack(s[0][2 * k + 1][0], s[0][2 * k + 1][1]);
-    a[k][3] = Math::pack(s[0][2 * k + 1][2], s[0][2 * k + 1][3]);
-  }
-#pragma unroll
-  for (int n = 0; n < Shape::kSteps * 2; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) pin(o[0][n][i]);
-  }
+__device__ __forceinline__ void start_output(uint32_t values, const uint32_t (&a)[Shape::kTokenTiles / 2][4],
+                                             TileOutput<Shape>& o) {
   begin_products();
 #pragma unroll
   for (int k = 0; k < Shape::kTokenTiles / 2; ++k) {
 #pragma unroll
     for (int panel = 0; panel < Shape::kSteps / 4; ++panel) {
-      multiply_registers<Math>(o[0] + panel * 8, a[k],
-                               panel_descriptor(values + (panel * Shape::kTokens + k * 16) * kPanelBytes));
+      multiply_registers<typename Shape::Math>(
+          o[0] + panel * 8, a[k], panel_descriptor(values + (panel * Shape::kTokens + k * 16) * kPanelBytes));
     }
   }
-  end_products();
+  commit_products();
+}
+
+template <int kTiles>
+__device__ __forceinline__ void pin_all(float (&x)[1][kTiles][4]) {
 #pragma unroll
-  for (int n = 0; n < Shape::kSteps * 2; ++n) {
+  for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) pin(o[0][n][i]);
+    for (int i = 0; i < 4; ++i) pin(x[0][n][i]);
   }
+}
+
+// One page: scores, softmax, output.
+template <class Shape>
+__device__ __forceinline__ void attend_group(const AttentionParams& p, const TileWork& w, int page,
+                                             const GroupTileMemory<Shape>& memory, TileSoftmax<Shape>& state,
+                                             TileOutput<Shape>& o) {
+  TileScores<Shape> s;
+  memory.wait_full(2 * page);
+  start_scores<Shape>(shared_address(memory.queries), shared_address(memory.slot(2 * page)), s);
+  wait_products<0>();
+  pin_all(s);
+  memory.leave(2 * page);
+  mask_tile<Shape>(p, w, (w.begin / Shape::kTokens + page) * Shape::kTokens, s);
+  TileCorrection<Shape> correction;
+  update_tile_softmax<Shape>(s, state, correction);
+  uint32_t a[Shape::kTokenTiles / 2][4];
+#pragma unroll
+  for (int k = 0; k < Shape::kTokenTiles / 2; ++k) pack_tile<typename Shape::Math>(s[0], k, a[k]);
+  correct_tile<Shape>(correction, o);
+  pin_all(o);
+  memory.wait_full(2 * page + 1);
+  start_output<Shape>(shared_address(memory.slot(2 * page + 1)), a, o);
+  wait_products<0>();
+  pin_all(o);
+  memory.leave(2 * page + 1);
 }
 
 // A multiplying warpgroup.
 template <class Shape, int kHead>
-__device__ __forceinline__ void attend_pages(const AttentionParams& p, const TileWork& w, int kv_head, int items,
+__device__ __forceinline__ void attend_pages(const AttentionParams& p, const TileWork& w, int kv_head, int pages,
                                              const GroupTileMemory<Shape>& memory) {
   const int group = static_cast<int>(threadIdx.x) / Shape::kGroupThreads;
   const int thread = static_cast<int>(threadIdx.x) % Shape::kGroupThreads;
@@ -168,32 +184,18 @@ __device__ __forceinline__ void attend_pages(const AttentionParams& p, const Til
   publish_to_tensor_cores();
   asm volatile("bar.sync %0, 128;" ::"r"(group + 2) : "memory");
   const TileRows rows(p, w, group * Shape::kGroupRows, Shape::kGroupRows);
-  // The warp is done with an item.
-  const auto leave = [&](int item) {
-    __syncwarp();
-    if (thread % kWarp == 0) arrive_barrier(memory.empty + item % Shape::kSlots);
-  };
   TileSoftmax<Shape> state;
   TileOutput<Shape> o;
   clear_tile<Shape>(state, o);
-  for (int item = 0; item < items; item += 2) {
-    const int position = (w.begin / Shape::kTokens + item / 2) * Shape::kTokens;
-    const bool visible = rows.see(p, position);
-    memory.wait_full(item);
-    if (!visible) {
-      leave(item);
-      memory.wait_full(item + 1);
-      leave(item + 1);
+  for (int page = 0; page < pages; ++page) {
+    if (rows.see(p, (w.begin / Shape::kTokens + page) * Shape::kTokens)) {
+      attend_group<Shape>(p, w, page, memory, state, o);
       continue;
     }
-    TileScores<Shape> s;
-    multiply_group_keys<Shape>(shared_address(memory.queries), shared_address(memory.slot(item)), s);
-    leave(item);
-    mask_tile<Shape>(p, w, position, s);
-    update_tile_softmax<Shape>(s, state, o);
-    memory.wait_full(item + 1);
-    multiply_group_values<Shape>(shared_address(memory.slot(item + 1)), s, o);
-    leave(item + 1);
+    for (int item = 2 * page; item < 2 * page + 2; ++item) {
+      memory.wait_full(item);
+      memory.leave(item);
+    }
   }
   write_tile<Shape, kHead>(p, w, kv_head, state, o);
 }
@@ -217,14 +219,14 @@ __global__ void __launch_bounds__(GroupTileShape<kFormat, kHead>::kThreads, 1)
   const bool has_work = find_tile(p, Shape::kRows / p.group, w);
   __syncthreads();
   if (!has_work) return;
-  const int items = ((w.end - 1) / Shape::kTokens - w.begin / Shape::kTokens + 1) * 2;
+  const int pages = (w.end - 1) / Shape::kTokens - w.begin / Shape::kTokens + 1;
   const int kv_head = static_cast<int>(blockIdx.x);
   if (threadIdx.x >= Shape::kConsumers * Shape::kGroupThreads) {
     lower_registers<Shape::kCopierRegisters>();
-    copy_pages<Shape, kHead>(p, w, kv_head, items, memory);
+    copy_pages<Shape, kHead>(p, w, kv_head, 2 * pages, memory);
   } else {
     raise_registers<Shape::kConsumerRegisters>();
-    attend_pages<Shape, kHead>(p, w, kv_head, items, memory);
+    attend_pages<Shape, kHead>(p, w, kv_head, pages, memory);
   }
 }
 

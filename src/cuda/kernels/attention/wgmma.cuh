@@ -18,7 +18,7 @@ inline constexpr int kPanelBytes = 128;  // a row of a panel
 
 // Where a row's 16-byte piece is in a matrix of `rows` rows.
 __device__ __forceinline__ int panel_place(int rows, int row, int piece) {
-  return piece / 8 * rows * kPanelBytes + row * kPanelBytes + ((piece % 8) ^ (row % 8)) * 16;
+  return (piece >> 3) * rows * kPanelBytes + row * kPanelBytes + ((piece ^ row) & 7) * 16;
 }
 
 // Names a matrix in shared memory: 8 rows are 1024 bytes, the permutation is that of 128 bytes.
@@ -37,9 +37,13 @@ __device__ __forceinline__ void publish_to_tensor_cores() {
 __device__ __forceinline__ void begin_products() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-__device__ __forceinline__ void end_products() {
+__device__ __forceinline__ void commit_products() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+}
+// Until at most kPending committed groups are under way.
+template <int kPending>
+__device__ __forceinline__ void wait_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 // The registers of this warpgroup's threads: fewer, or more once others have given theirs up.
 template <int kRegisters>
@@ -72,7 +76,7 @@ __device__ __forceinline__ void wait_barrier(uint64_t* barrier, int parity) {
   }
 }
 
-// Keeps the compiler from moving a use of the accumulator across begin or end.
+// Keeps the compiler from moving a use of the accumulator across begin or wait.
 __device__ __forceinline__ void pin(float& x) {
   asm volatile("" : "+f"(x)::"memory");
 }
@@ -154,7 +158,9 @@ __device__ __forceinline__ void multiply_registers(float (*c)[4], const uint32_t
 // Never launched on other architectures.
 __device__ __forceinline__ void publish_to_tensor_cores() {}
 __device__ __forceinline__ void begin_products() {}
-__device__ __forceinline__ void end_products() {}
+__device__ __forceinline__ void commit_products() {}
+template <int kPending>
+__device__ __forceinline__ void wait_products() {}
 template <int kRegisters>
 __device__ __forceinline__ void lower_registers() {}
 template <int kRegisters>

@@ -28,13 +28,12 @@ struct AttentionParams {
   int sequence_count = 0;  // capacity
   // Sequences with at most this many rows belong to the split kernel, the others to the tile kernel.
   int split_rows = 0;
-  int split_limit = 0;                 // most splits of a sequence
-  int split_columns = 0;               // columns of a partial result
-  int split_stride = 0;                // partial results of a sequence and head
-  int chunks = 0;                      // pieces of a KV head's columns, at most
-  unsigned* counters = nullptr;        // of finished splits
-  unsigned* share_counters = nullptr;  // of each KV head: shares taken, blocks that left
-  float* partials = nullptr;           // [sequence][KV head][chunk][split], see partial_floats
+  int split_limit = 0;           // most splits of a sequence
+  int split_columns = 0;         // columns of a partial result
+  int split_stride = 0;          // partial results of a sequence and head
+  int chunks = 0;                // pieces of a KV head's columns, at most
+  unsigned* counters = nullptr;  // of finished splits
+  float* partials = nullptr;     // [sequence][KV head][chunk][split], see partial_floats
 };
 
 struct SplitGrid {

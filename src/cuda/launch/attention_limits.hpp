@@ -12,11 +12,10 @@ inline constexpr int64_t kMaxHeadSize = 512;
 inline constexpr int64_t kMaxGroup = 64;
 // Rows of all sequences that the split kernel is given scratch for; beside many sequences only single rows are split.
 inline constexpr int64_t kSplitRows = 64;
-// Columns (pairs of a row and a query head of one KV head) that a block of the split kernel takes: narrow, wide, and
-// wide for heads beyond kWideHeadSize, which leave fewer registers.
+// Columns (pairs of a row and a query head of one KV head) that a block of the split kernel takes, by variant.
 inline constexpr int64_t kNarrowColumns = 8;
-inline constexpr int64_t kWideColumns = 32;
-inline constexpr int64_t kLargeHeadWideColumns = 16;
+inline constexpr int64_t kWideColumns = 16;
+// Larger heads leave fewer registers for rows.
 inline constexpr int64_t kWideHeadSize = 128;
 // Rows of queries in a block of the tile kernel; heads of a group are rows here.
 inline constexpr int64_t kTileRows = 128;
@@ -26,13 +25,24 @@ inline constexpr int64_t kMaxSplits = 64;
 // Blocks that one long sequence is split into, over all KV heads: about two a multiprocessor of a large card. A
 // constant, so that results are the same on all cards.
 inline constexpr int64_t kSplitBlocks = 256;
-// Sequences of more pages have no splits of a single page: merging them would cost more than it gains.
+// Up to so many pages a sequence is split by single pages, by two, and beyond by four: smaller splits would cost more
+// to merge than they gain.
 inline constexpr int kSinglePages = 4;
+inline constexpr int kDoublePages = 32;
 
 // Pages of one split of a sequence that sees `pages` pages, in at most `limit` splits.
 constexpr int split_pages(int pages, int limit) {
-  const int least = pages > kSinglePages ? 2 : 1;
+  const int least = pages > kDoublePages ? 4 : pages > kSinglePages ? 2 : 1;
   return pages <= least * limit ? least : (pages + limit - 1) / limit;
+}
+// The most splits that a sequence of up to `pages` pages has: shorter ones can have more than the longest.
+constexpr int most_splits(int pages, int limit) {
+  const int singles = pages < kSinglePages ? pages : kSinglePages;
+  const int doubles = ((pages < kDoublePages ? pages : kDoublePages) + 1) / 2;
+  const int most = (pages + 3) / 4;
+  const int splits = most > doubles ? most : doubles;
+  const int all = splits > singles ? splits : singles;
+  return all < limit ? all : limit;
 }
 
 // A split's partial result in scratch: [columns][head size], then {maximum, sum}[columns]; 16-byte aligned.
@@ -40,13 +50,8 @@ constexpr int partial_floats(int columns, int head_size) {
   return (columns * (head_size + 2) + 3) / 4 * 4;
 }
 
-// Counters at the start of attention's scratch: finished splits of a sequence, KV head and chunk, and two a KV head for
-// the shares of blocks.
+// Counters of finished splits at the start of attention's scratch: one a sequence, KV head and chunk of columns.
 inline constexpr int64_t kSplitCounters = 65536;
-inline constexpr int64_t kMaxKvHeads = 1024;
-// Work of many pages is cut into so many shares a block, of not fewer pages than this.
-inline constexpr int kSharesPerBlock = 4;
-inline constexpr int kSharePages = 16;
 // Sequences of a step, for the tile kernel's search.
 inline constexpr int64_t kMaxSequences = 4096;
 
