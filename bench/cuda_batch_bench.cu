@@ -20,10 +20,10 @@
 #include "cuda/launch/linear_decode.hpp"
 #include "cuda/launch/rows.hpp"
 
+namespace minfer::cuda {
 namespace {
 
-using namespace minfer::cuda;
-using minfer::tensor::DType;
+using tensor::DType;
 using testing::DeviceBuffer;
 
 constexpr int kLayers = 36;
@@ -218,12 +218,10 @@ void run_shapes(const Capabilities& capabilities, const Family& family, const Mo
   std::printf(" us\n");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "all";
   std::vector<int64_t> rows;
-  for (int i = 2; i < argc; ++i) rows.push_back(std::atoll(argv[i]));
+  for (int i = 2; i < argc; ++i) rows.push_back(std::stoll(argv[i]));
   if (rows.empty()) rows = {2, 3, 4, 8, 9, 16, 32, 64, 96, 100, 128, 192, 256};
   const Capabilities capabilities = testing::test_capabilities();
   Weights q4(DType::q4_k, int64_t{38} << 27), q6(DType::q6_k, int64_t{16} << 27);
@@ -256,4 +254,11 @@ int main(int argc, char** argv) {
   }
   check_status(cudaDeviceSynchronize(), "bench");
   return 0;
+}
+
+}  // namespace
+}  // namespace minfer::cuda
+
+int main(int argc, char** argv) {
+  return minfer::cuda::run(argc, argv);
 }

@@ -308,7 +308,7 @@ int main(int argc, char** argv) {
   bench.decode_types();
   for (const int64_t count : {1, 16, 2048}) bench.row_ops(count);
   std::vector<int64_t> rows;
-  for (int i = 1; i < argc; ++i) rows.push_back(std::atoll(argv[i]));
+  for (int i = 1; i < argc; ++i) rows.push_back(std::stoll(argv[i]));
   if (rows.empty()) rows = {256, 512, 2048};
   for (const int64_t count : rows) {
     if (count > 0) bench.prefill(count);

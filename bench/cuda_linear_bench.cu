@@ -19,10 +19,10 @@
 #include "cuda/kernels/linear/test_data.hpp"
 #include "cuda/launch/linear_decode.hpp"
 
+namespace minfer::cuda {
 namespace {
 
-using namespace minfer::cuda;
-using minfer::tensor::DType;
+using tensor::DType;
 using testing::DeviceBuffer;
 
 constexpr int kLayers = 36;
@@ -259,9 +259,7 @@ void run_type(const char* name, const Capabilities& capabilities, const Model& m
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "all";
   const Capabilities capabilities = testing::test_capabilities();
   const auto tuning = [](int64_t ring, int64_t tile, int blocks = 1) {
@@ -281,4 +279,11 @@ int main(int argc, char** argv) {
   run_type("BF16", capabilities, make_model(bf16, bf16), ActivationFormat::f32, what, {{}, tunings[2], tunings[4]});
   check_status(cudaDeviceSynchronize(), "bench");
   return 0;
+}
+
+}  // namespace
+}  // namespace minfer::cuda
+
+int main(int argc, char** argv) {
+  return minfer::cuda::run(argc, argv);
 }

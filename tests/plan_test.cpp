@@ -49,7 +49,8 @@ void fill(engine::Runner& runner, int64_t context) {
   engine::Sequence sequence(runner.cache());
   std::vector<int32_t> ids(static_cast<size_t>(context));
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(100 + i % 1000);
-  engine::append_scored(runner, sequence, ids, context - runner.options().outputs, [](int64_t, std::span<const float>) {});
+  engine::append_scored(runner, sequence, ids, context - runner.options().outputs,
+                        [](int64_t, std::span<const float>) {});
 }
 
 Measured measure(const Case& row, const std::string& path) {

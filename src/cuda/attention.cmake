@@ -1,5 +1,5 @@
 # Attention over the paged cache, and what precedes it: rotation, append, moves.
-list(APPEND MINFER_CUDA_SOURCES launch/attention.cpp launch/attention_plan.cpp kernels/attention/kv_move.cu
+list(APPEND MINFER_CUDA_SOURCES kernels/attention/attention.cpp kernels/attention/attention_plan.cpp kernels/attention/kv_move.cu
      kernels/attention/rope.cu kernels/attention/simple.cu kernels/attention/split_bf16.cu kernels/attention/split_f16.cu
      kernels/attention/split_q8.cu kernels/attention/tile_bf16.cu kernels/attention/tile_f16.cu kernels/attention/tile_q8.cu)
 list(APPEND MINFER_CUDA_TESTS launch/attention_plan_test.cpp)

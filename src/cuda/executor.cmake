@@ -1,4 +1,4 @@
 # The seam's implementation on a card.
-list(APPEND MINFER_CUDA_SOURCES executor/cuda_backend.cpp executor/executable.cpp executor/kv_store.cpp executor/limits.cpp executor/op_table.cpp
+list(APPEND MINFER_CUDA_SOURCES executor/cuda_backend.cpp executor/executable.cpp executor/kv_store.cpp kernels/limits/measure.cpp executor/op_table.cpp
      executor/ops.cpp executor/weights.cpp)
 list(APPEND MINFER_CUDA_SOURCES kernels/limits/limits.cu)

@@ -1,5 +1,5 @@
 # Linear products on panels: packing, decode (1 to 8 rows), small batches.
-list(APPEND MINFER_CUDA_SOURCES launch/panel.cpp launch/linear_batch.cpp launch/linear_decode.cpp
+list(APPEND MINFER_CUDA_SOURCES launch/panel.cpp kernels/linear/linear_batch.cpp kernels/linear/linear_decode.cpp
      launch/linear.cpp kernels/linear/pack.cu)
 foreach(unit IN ITEMS q4_k q5_k q8_0 q5_1 q4_0 q2_k iq4 mxfp4 bf16 f16 f32)
   list(APPEND MINFER_CUDA_SOURCES kernels/linear/decode_${unit}.cu)

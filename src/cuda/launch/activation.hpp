@@ -48,8 +48,4 @@ struct Rows {
   int64_t width = 0;
 };
 
-inline Rows f32_rows(float* data, int64_t rows, int64_t width) {
-  return {ActivationFormat::f32, reinterpret_cast<std::byte*>(data), rows, width};
-}
-
 }  // namespace minfer::cuda

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cuda/launch/attention.hpp"
+#include "cuda/launch/test_rows.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::cuda {

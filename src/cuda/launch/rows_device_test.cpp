@@ -1,4 +1,5 @@
-// The kernels on rows against plain loops in double precision; q8 rows bit for bit.
+// The kernels on rows against plain loops in double precision; q8 rows bit for bit. Needs a card.
+// Outputs are poisoned before each launch.
 #include "cuda/launch/rows.hpp"
 
 #include <gtest/gtest.h>

@@ -448,8 +448,8 @@ TEST(SamplingDevice, TellsWhatIsWrongOfARow) {
     batch.add(logits, row);
     const std::vector<Drawn> out = run_batch(batch);
     const DrawStatus expected[] = {DrawStatus::not_finite, DrawStatus::not_finite, DrawStatus::no_finite,
-                                     DrawStatus::all_equal,  DrawStatus::forbidden,  DrawStatus::forbidden,
-                                     DrawStatus::forbidden,  DrawStatus::ok};
+                                   DrawStatus::all_equal,  DrawStatus::forbidden,  DrawStatus::forbidden,
+                                   DrawStatus::forbidden,  DrawStatus::ok};
     for (size_t r = 0; r < out.size(); ++r) EXPECT_EQ(out[r].status, expected[r]) << r;
     EXPECT_EQ(out[0].culprit, 5000);
     EXPECT_EQ(out[1].culprit, 0);

@@ -14,6 +14,7 @@
 
 #include "cuda/kernels/linear/device_test_support.hpp"
 #include "cuda/launch/activation.hpp"
+#include "cuda/launch/test_rows.hpp"
 #include "cuda/runtime/launch.hpp"
 #include "tensor/dtype.hpp"
 

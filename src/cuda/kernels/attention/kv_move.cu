@@ -10,7 +10,17 @@
 namespace minfer::cuda {
 namespace {
 
-using namespace attention;
+using attention::CachePart;
+using attention::element_bytes;
+using attention::head_place;
+using attention::HeadPlace;
+using attention::key_part;
+using attention::kMaxHeadSize;
+using attention::kWarp;
+using attention::read_element;
+using attention::rotate_pair;
+using attention::value_part;
+using attention::write_head;
 
 constexpr int kThreads = 128;
 

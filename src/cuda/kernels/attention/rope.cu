@@ -11,7 +11,14 @@
 namespace minfer::cuda {
 namespace {
 
-using namespace attention;
+using attention::CachePart;
+using attention::head_place;
+using attention::key_part;
+using attention::kWarp;
+using attention::rotate_pair;
+using attention::value_part;
+using attention::warp_sum;
+using attention::write_head;
 
 constexpr int kHeadsPerBlock = 4;
 

@@ -1,4 +1,5 @@
 // Linears of many rows: slices of weights decoded and multiplied in turn, all in one scratch. See launch/gemm.hpp.
+// Engine's thread.
 #include <algorithm>
 
 #include "base/error.hpp"

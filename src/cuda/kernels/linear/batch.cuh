@@ -425,8 +425,8 @@ void launch_batch_kernel(const Queue& queue, const BatchLaunch& launch) {
   shape.shared_bytes = launch.plan.shared_bytes;
   shape.chained = true;
   shape.cluster = launch.plan.cut.splits;
-  launch_kernel(queue, launch.params.glu ? "linear/batch_glu" : "linear/batch", shape,
-                batch_kernel<type_a, type_b, kTokens>, launch.params);
+  const char* site = launch.params.glu ? "linear/batch_glu" : "linear/batch";
+  launch_kernel(queue, site, shape, batch_kernel<type_a, type_b, kTokens>, launch.params);
 }
 
 template <DType type_a, DType type_b>

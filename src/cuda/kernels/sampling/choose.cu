@@ -435,13 +435,12 @@ int64_t sample_scratch_bytes(int64_t rows, int64_t vocabulary) {
 }
 
 void launch_sample(const Queue& queue, const SampleArgs& args) {
-  using namespace sampling;
   require(args.logits.format == ActivationFormat::f32, "sample reads f32");
   require(args.logits.width >= 1 && args.logits.width <= kMaxSampledVocabulary, "sample's vocabulary");
   require(args.logits.rows <= kMaxSampledRows, "sample's rows");
   if (args.logits.rows == 0) return;
-  const Layout layout = layout_of(args.logits.rows, args.logits.width);
-  SampleParams params{};
+  const sampling::Layout layout = sampling::layout_of(args.logits.rows, args.logits.width);
+  sampling::SampleParams params{};
   params.logits = args.logits.data;
   params.stride = row_stride(args.logits.format, args.logits.width);
   params.vocabulary = static_cast<int32_t>(args.logits.width);
@@ -451,16 +450,16 @@ void launch_sample(const Queue& queue, const SampleArgs& args) {
   params.rows = args.rows;
   params.edits = args.edits;
   params.out = args.out;
-  params.stats = reinterpret_cast<TileStats*>(args.scratch);
+  params.stats = reinterpret_cast<sampling::TileStats*>(args.scratch);
   params.maxima = reinterpret_cast<float*>(args.scratch + layout.maxima);
-  params.tickets = reinterpret_cast<SlotTickets*>(args.scratch + layout.tickets);
+  params.tickets = reinterpret_cast<sampling::SlotTickets*>(args.scratch + layout.tickets);
   params.slot_memory = reinterpret_cast<uint64_t*>(args.scratch + layout.slot_memory);
-  launch_tiles(queue, params, args.logits.rows);
+  sampling::launch_tiles(queue, params, args.logits.rows);
   LaunchShape shape;
   shape.grid = dim3(static_cast<uint32_t>(args.logits.rows));
-  shape.block = dim3(kThreads);
-  shape.shared_bytes = sizeof(Shared);
-  launch_kernel(queue, "sampling/choose", shape, choose_kernel, params);
+  shape.block = dim3(sampling::kThreads);
+  shape.shared_bytes = sizeof(sampling::Shared);
+  launch_kernel(queue, "sampling/choose", shape, sampling::choose_kernel, params);
 }
 
 }  // namespace minfer::cuda

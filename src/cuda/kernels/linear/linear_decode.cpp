@@ -31,11 +31,12 @@ bool serves(const DecodeUnit& unit, DType dtype) {
 }
 
 const DecodeUnit& find_unit(DType a, DType b) {
-  for (const DecodeUnit& unit : kDecodeUnits) {
-    if (serves(unit, a) && serves(unit, b)) return unit;
+  if (!decode_pairs(a, b)) {
+    fail(ErrorCode::unsupported, "no CUDA decode kernel for weights of {} and {} in one product",
+         tensor::dtype_info(a).name, tensor::dtype_info(b).name);
   }
-  fail(ErrorCode::unsupported, "no CUDA decode kernel for weights of {} and {} in one product",
-       tensor::dtype_info(a).name, tensor::dtype_info(b).name);
+  return *std::find_if(std::begin(kDecodeUnits), std::end(kDecodeUnits),
+                       [&](const DecodeUnit& unit) { return serves(unit, a) && serves(unit, b); });
 }
 
 // Of 512 columns.
