@@ -1,4 +1,5 @@
 // How small-batch launches are cut, and which unit has their kernels. See linear_batch.hpp.
+// Pure but for the launches themselves; engine's thread.
 #include "cuda/launch/linear_batch.hpp"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // How decode launches are cut, and which unit has their kernels. See linear_decode.hpp.
+// Pure but for the launches themselves; engine's thread.
 #include "cuda/launch/linear_decode.hpp"
 
 #include <algorithm>
