@@ -6,7 +6,7 @@
 
 namespace minfer::cuda::sampling {
 
-inline constexpr int kThreads = 512;
+inline constexpr int kThreads = 1024;
 inline constexpr int kWarps = kThreads / 32;
 inline constexpr int kDigits = 256;
 inline constexpr int kSortItems = 8;  // keys a thread moves at a time
