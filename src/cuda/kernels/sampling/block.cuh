@@ -6,7 +6,7 @@
 
 namespace minfer::cuda::sampling {
 
-inline constexpr int kThreads = 512;
+inline constexpr int kThreads = 1024;
 inline constexpr int kWarps = kThreads / 32;
 inline constexpr int kDigits = 256;
 inline constexpr int kSortItems = 8;  // keys a thread moves at a time
@@ -61,43 +61,28 @@ __device__ __forceinline__ T block_scan(T value, T* partial, T& total) {
   return warp == 0 ? value : before + value;
 }
 
-inline constexpr int kPasses = 4;  // of the sort, over 32 bits
-inline constexpr int kSortTile = kThreads * kSortItems;
-static_assert(kThreads >= kDigits);
-
 struct SortShared {
-  uint64_t keys[kSortTile];          // of a tile, by digit: runs of a digit are written together
-  uint32_t counts[kWarps][kDigits];  // of a tile; then where a warp's keys of a digit go within it
-  uint32_t totals[kPasses][kDigits];
-  uint32_t next[kDigits];   // where the next key of a digit goes
-  uint32_t shift[kDigits];  // from a key's place in the tile to its place
+  uint32_t counts[kWarps][kDigits];
+  uint32_t next[kDigits];  // where the next key of a digit goes
   uint32_t partial[kWarps];
 };
 
-__device__ __forceinline__ uint32_t digit_of(uint64_t key, int pass) {
-  return static_cast<uint32_t>(key >> (32 + 8 * pass)) & (kDigits - 1);
-}
-
-// How many keys each digit of each pass has.
-__device__ inline void count_digits(const uint64_t* keys, int32_t count, SortShared& shared) {
-  for (int i = static_cast<int>(threadIdx.x); i < kPasses * kDigits; i += kThreads) shared.totals[0][i] = 0;
+// Where the keys of each digit begin.
+__device__ inline void count_digits(const uint64_t* keys, int32_t count, int shift, SortShared& shared) {
+  if (threadIdx.x < kDigits) shared.next[threadIdx.x] = 0;
   __syncthreads();
-  for (int32_t base = static_cast<int32_t>(threadIdx.x); base < count; base += kSortTile) {
-    uint64_t key[kSortItems];
-#pragma unroll
-    for (int i = 0; i < kSortItems; ++i) {
-      if (base + i * kThreads < count) key[i] = keys[base + i * kThreads];
-    }
-#pragma unroll
-    for (int i = 0; i < kSortItems; ++i) {
-      if (base + i * kThreads >= count) break;
-      for (int pass = 0; pass < kPasses; ++pass) atomicAdd(&shared.totals[pass][digit_of(key[i], pass)], 1U);
-    }
+  for (int32_t at = static_cast<int32_t>(threadIdx.x); at < count; at += kThreads) {
+    atomicAdd(&shared.next[keys[at] >> shift & (kDigits - 1)], 1U);
   }
   __syncthreads();
+  const uint32_t own = threadIdx.x < kDigits ? shared.next[threadIdx.x] : 0;
+  uint32_t total = 0;
+  const uint32_t through = block_scan(own, shared.partial, total);
+  if (threadIdx.x < kDigits) shared.next[threadIdx.x] = through - own;
+  __syncthreads();
 }
 
-// Turns the warps' counts of a tile into places. Some threads share a digit, each for a part of the warps.
+// Turns the warps' counts of a tile into where their keys go. Some threads share a digit, each for a part of the warps.
 __device__ __forceinline__ void place_digits(SortShared& shared) {
   constexpr int kSharers = kThreads / kDigits;
   constexpr int kPart = kWarps / kSharers;
@@ -110,49 +95,31 @@ __device__ __forceinline__ void place_digits(SortShared& shared) {
     counts[i] = shared.counts[part * kPart + i][digit];
     sum += counts[i];
   }
-  // Threads are in order of digits, and a digit's in order of warps.
-  uint32_t total = 0;
-  uint32_t place = block_scan(sum, shared.partial, total) - sum;
-  const uint32_t start = __shfl_sync(kAll, place, static_cast<int>(threadIdx.x % 32 - part));
-  const uint32_t next = shared.next[digit];
+  uint32_t through = sum;
+#pragma unroll
+  for (int step = 1; step < kSharers; step *= 2) {
+    const uint32_t other = __shfl_up_sync(kAll, through, step, kSharers);
+    if (part >= static_cast<uint32_t>(step)) through += other;
+  }
+  const uint32_t begin = shared.next[digit];
   __syncwarp();
-  if (part == 0) shared.shift[digit] = next - start;
+  if (part == kSharers - 1) shared.next[digit] = begin + through;
+  uint32_t place = begin + through - sum;
 #pragma unroll
   for (int i = 0; i < kPart; ++i) {
     shared.counts[part * kPart + i][digit] = place;
     place += counts[i];
   }
-  if (part == kSharers - 1) shared.next[digit] = next + (place - start);
-}
-
-// Each of the warp's keys' place among those of its digit in the warp, which are counted.
-__device__ __forceinline__ void rank_in_warp(const uint64_t (&key)[kSortItems], uint32_t (&rank)[kSortItems],
-                                             int32_t begin, int32_t count, int pass, uint32_t* counts) {
-  const uint32_t lane = threadIdx.x % 32;
-#pragma unroll
-  for (int i = 0; i < kSortItems; ++i) {
-    const bool valid = begin + i * 32 < count;
-    const uint32_t digit = valid ? digit_of(key[i], pass) : kDigits;
-    const uint32_t peers = __match_any_sync(kAll, digit);
-    const uint32_t before = __popc(peers & ((1U << lane) - 1));
-    const uint32_t counted = valid ? counts[digit] : 0;
-    __syncwarp();
-    if (valid && before == 0) counts[digit] = counted + __popc(peers);
-    __syncwarp();
-    rank[i] = counted + before;
-  }
 }
 
 // One pass: keys to `out` in order of one digit, keeping the order of equal ones.
-__device__ inline void sort_by_digit(const uint64_t* keys, uint64_t* out, int32_t count, int pass, SortShared& shared) {
-  const uint32_t own = threadIdx.x < kDigits ? shared.totals[pass][threadIdx.x] : 0;
-  uint32_t total = 0;
-  const uint32_t through = block_scan(own, shared.partial, total);
-  if (threadIdx.x < kDigits) shared.next[threadIdx.x] = through - own;
+__device__ inline void sort_by_digit(const uint64_t* keys, uint64_t* out, int32_t count, int shift,
+                                     SortShared& shared) {
+  count_digits(keys, count, shift, shared);
   const auto warp = static_cast<int32_t>(threadIdx.x / 32);
   const auto lane = static_cast<int32_t>(threadIdx.x % 32);
   uint32_t* counts = shared.counts[warp];
-  for (int32_t tile = 0; tile < count; tile += kSortTile) {
+  for (int32_t tile = 0; tile < count; tile += kThreads * kSortItems) {
     for (int i = lane; i < kDigits; i += 32) counts[i] = 0;
     __syncwarp();
     uint64_t key[kSortItems];
@@ -162,30 +129,37 @@ __device__ inline void sort_by_digit(const uint64_t* keys, uint64_t* out, int32_
     for (int i = 0; i < kSortItems; ++i) {
       if (begin + i * 32 < count) key[i] = keys[begin + i * 32];
     }
-    rank_in_warp(key, rank, begin, count, pass, counts);
+#pragma unroll
+    for (int i = 0; i < kSortItems; ++i) {
+      const bool valid = begin + i * 32 < count;
+      const uint32_t digit = valid ? static_cast<uint32_t>(key[i] >> shift) & (kDigits - 1) : kDigits;
+      const uint32_t peers = __match_any_sync(kAll, digit);
+      const uint32_t before = __popc(peers & ((1U << lane) - 1));
+      const uint32_t counted = valid ? counts[digit] : 0;
+      __syncwarp();
+      if (valid && before == 0) counts[digit] = counted + __popc(peers);
+      __syncwarp();
+      rank[i] = counted + before;
+    }
     __syncthreads();
     place_digits(shared);
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kSortItems; ++i) {
-      if (begin + i * 32 < count) shared.keys[counts[digit_of(key[i], pass)] + rank[i]] = key[i];
+      if (begin + i * 32 < count) {
+        out[counts[static_cast<uint32_t>(key[i] >> shift) & (kDigits - 1)] + rank[i]] = key[i];
+      }
     }
-    __syncthreads();
-    const auto in_tile = static_cast<uint32_t>(min(kSortTile, count - tile));
-    for (uint32_t at = threadIdx.x; at < in_tile; at += kThreads) {
-      const uint64_t moved = shared.keys[at];
-      out[shared.shift[digit_of(moved, pass)] + at] = moved;
-    }
-    __syncthreads();
+    __syncwarp();
   }
+  __syncthreads();
 }
 
 // Sorts by the upper 32 bits, keeping the order of equal ones. `other` is working space of the same size.
 __device__ inline void sort_keys(uint64_t* keys, uint64_t* other, int32_t count, SortShared& shared) {
-  count_digits(keys, count, shared);
-  for (int pass = 0; pass < kPasses; pass += 2) {
-    sort_by_digit(keys, other, count, pass, shared);
-    sort_by_digit(other, keys, count, pass + 1, shared);
+  for (int shift = 32; shift < 64; shift += 16) {
+    sort_by_digit(keys, other, count, shift, shared);
+    sort_by_digit(other, keys, count, shift + 8, shared);
   }
 }
 
