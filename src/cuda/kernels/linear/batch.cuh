@@ -38,23 +38,13 @@ struct RingPlace {
   }
 };
 
-// Chunks [begin, end) of a tile are this block's. Tiles begin at different ones, in turn, so that the blocks, which run
-// side by side, don't all read the same lines of the tokens at once.
+// Chunks [begin, end) of the tile are this block's.
 struct ChunkRange {
   int begin, end;
   __device__ __forceinline__ explicit ChunkRange(const BatchParams& p) {
     const int rank = static_cast<int>(blockIdx.x) % p.splits;
     begin = p.chunks * rank / p.splits;
     end = p.chunks * (rank + 1) / p.splits;
-  }
-  // Calls f(chunk) in the tile's order.
-  template <class F>
-  __device__ __forceinline__ void for_each(int tile, F&& f) const {
-    int chunk = begin + tile % (end - begin);
-    for (int left = end - begin; left > 0; --left) {
-      f(chunk);
-      if (++chunk == end) chunk = begin;
-    }
   }
 };
 __device__ __forceinline__ int chunk_blocks(const BatchParams& p, int chunk) {
@@ -99,7 +89,7 @@ __device__ __forceinline__ void stream_weights(const BatchParams& p, std::byte* 
     const int whole = chunk_bytes[segment.type], panel_bytes = p.panel_bytes[segment.type];
     const std::byte* first = segment.weights + static_cast<int64_t>(panel) * panel_bytes + lane * 16;
     const uint32_t to_first = shared_address(ring) + half * p.slot_bytes + lane * 16;
-    range.for_each(tile, [&](int chunk) {
+    for (int chunk = range.begin; chunk < range.end; ++chunk) {
       wait_barrier(barriers.empty[place.stage], place.parity ^ 1);
       const int bytes = (chunk + 1 < p.chunks ? whole : panel_bytes - chunk * whole) - lane * 16;
       const std::byte* from = first + static_cast<int64_t>(chunk) * whole;
@@ -116,7 +106,7 @@ __device__ __forceinline__ void stream_weights(const BatchParams& p, std::byte* 
       }
       arrive_with_copies(barriers.full[place.stage]);
       place.advance(p.stages);
-    });
+    }
   }
 }
 
@@ -198,7 +188,7 @@ __device__ __forceinline__ void stream_activations(const BatchParams& p, std::by
   wait_for_dependencies();
   for (int tile = static_cast<int>(blockIdx.x) / p.splits; tile < p.tiles;
        tile += static_cast<int>(gridDim.x) / p.splits) {
-    range.for_each(tile, [&](int chunk) {
+    for (int chunk = range.begin; chunk < range.end; ++chunk) {
       for (int block = 0; block < chunk_blocks(p, chunk); block += kXBlocks<kTokens>) {
         wait_barrier(barriers.empty[place.stage], place.parity ^ 1);
         std::byte* stage = ring + place.stage * kXStageBytes<kTokens>;
@@ -211,7 +201,7 @@ __device__ __forceinline__ void stream_activations(const BatchParams& p, std::by
         arrive_with_copies(barriers.full[place.stage]);
         place.advance(kBatchXStages);
       }
-    });
+    }
   }
 }
 
@@ -260,13 +250,12 @@ __device__ __forceinline__ void multiply_block(const RawBlock<type>& raw, uint64
 // The block's chunks of a tile, weights as bf16. Two groups of products are under way, each with operands of its own.
 // A stage of activations is done whole: blocks that are not there have scales of zero, and finite integers.
 template <DType type, int kTokens>
-__device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& range, int tile,
-                                             float (&sums)[kTokens / 2]) {
+__device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& range, float (&sums)[kTokens / 2]) {
   constexpr int kBlocks = kXBlocks<kTokens>;
   const int lane = static_cast<int>(threadIdx.x % 32);
   uint32_t a[2][2][4];
   RawBlock<type> raw;
-  range.for_each(tile, [&](int chunk) {
+  for (int chunk = range.begin; chunk < range.end; ++chunk) {
     wait_barrier(c.weight_barriers.full[c.weights.stage], c.weights.parity);
     const std::byte* panels = c.panels();
     const int blocks = known_blocks<type>(c.p, chunk);
@@ -292,7 +281,7 @@ __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& rang
     }
     c.release(c.weight_barriers.empty[c.weights.stage]);
     c.weights.advance(c.p.stages);
-  });
+  }
   wait_products<0>();
   c.release_held();
 }
@@ -350,8 +339,8 @@ __device__ __forceinline__ void multiply_q8_block(const Consumer& c, const std::
 }
 
 template <DType type>
-__device__ __forceinline__ void consume_q8(Consumer& c, const ChunkRange& range, int tile, float (&sums)[4]) {
-  range.for_each(tile, [&](int chunk) {
+__device__ __forceinline__ void consume_q8(Consumer& c, const ChunkRange& range, float (&sums)[4]) {
+  for (int chunk = range.begin; chunk < range.end; ++chunk) {
     wait_barrier(c.weight_barriers.full[c.weights.stage], c.weights.parity);
     const std::byte* panels = c.panels();
     const int blocks = known_blocks<type>(c.p, chunk);
@@ -370,15 +359,15 @@ __device__ __forceinline__ void consume_q8(Consumer& c, const ChunkRange& range,
     c.x.advance(kBatchXStages);
     c.release(c.weight_barriers.empty[c.weights.stage]);
     c.weights.advance(c.p.stages);
-  });
+  }
 }
 
 template <DType type, int kTokens>
-__device__ __forceinline__ void consume(Consumer& c, const ChunkRange& range, int tile, float (&sums)[kTokens / 2]) {
+__device__ __forceinline__ void consume(Consumer& c, const ChunkRange& range, float (&sums)[kTokens / 2]) {
   if constexpr (kTokens == 8) {
-    consume_q8<type>(c, range, tile, sums);
+    consume_q8<type>(c, range, sums);
   } else {
-    consume_bf16<type, kTokens>(c, range, tile, sums);
+    consume_bf16<type, kTokens>(c, range, sums);
   }
 }
 
@@ -412,9 +401,9 @@ __global__ void __launch_bounds__(kBatchThreads, 1) batch_kernel(const __grid_co
            tile += static_cast<int>(gridDim.x) / p.splits) {
         float sums[kTokens / 2] = {};
         if (type_a == type_b || p.segment[find_segment(p, tile)].type == 0) {
-          consume<type_a, kTokens>(c, range, tile, sums);
+          consume<type_a, kTokens>(c, range, sums);
         } else {
-          consume<type_b, kTokens>(c, range, tile, sums);
+          consume<type_b, kTokens>(c, range, sums);
         }
         if (p.staged) {
           stage_sums<kTokens>(p, reinterpret_cast<float*>(shared), sums);
