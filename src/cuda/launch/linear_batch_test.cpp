@@ -49,7 +49,9 @@ TEST(LinearBatch, PreferredBetweenDecodeAndPrefill) {
   EXPECT_TRUE(prefers_batch(card(9), DType::q4_k, kBatchFirstRows));
   EXPECT_TRUE(prefers_batch(card(9), DType::q4_k, kSmallBatchRows));
   EXPECT_FALSE(prefers_batch(card(9), DType::q4_k, kSmallBatchRows + 1));
-  EXPECT_FALSE(prefers_batch(card(9), DType::mxfp4, 8));
+  EXPECT_FALSE(prefers_batch(card(9), DType::q8_0, kDecodeRows));
+  EXPECT_TRUE(prefers_batch(card(9), DType::q8_0, kDecodeRows + 1));
+  EXPECT_FALSE(prefers_batch(card(9), DType::mxfp4, 16));
   EXPECT_FALSE(prefers_batch(card(8), DType::q4_k, 64));
 }
 

@@ -75,7 +75,9 @@ bool batch_serves(const Capabilities& capabilities, DType a, DType b, int64_t ro
 }
 
 bool prefers_batch(const Capabilities& capabilities, DType dtype, int64_t rows) {
-  return rows >= kBatchFirstRows && rows <= kSmallBatchRows && batch_serves(capabilities, dtype, dtype, rows);
+  const bool measured = dtype == DType::q4_k || dtype == DType::q6_k;
+  if (rows < (measured ? kBatchFirstRows : kDecodeRows + 1) || rows > kSmallBatchRows) return false;
+  return batch_serves(capabilities, dtype, dtype, rows);
 }
 
 BatchCut cut_batch(const Capabilities& capabilities, const BatchShape& shape) {
