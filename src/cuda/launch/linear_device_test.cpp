@@ -293,7 +293,7 @@ TEST(LinearDevice, GluQ8IsTheQuantizedOutput) {
   const Weight gate(DType::q4_k, rows, cols, 1), up(DType::q4_k, rows, cols, 2);
   const Input input(DType::q4_k, tokens, cols, 5);
   const Output f32(ActivationFormat::f32, tokens, rows), q8(ActivationFormat::q8, tokens, rows);
-  LinearGluArgs args{input.rows, gate.matrix, up.matrix, nullptr, nullptr, graph::Activation::silu, f32.rows};
+  LinearGluArgs args{input.rows, gate.matrix, up.matrix, nullptr, nullptr, graph::Activation::silu, f32.rows, {}};
   launch_linear_glu(queue_of(true), args, {});
   args.out = q8.rows;
   launch_linear_glu(queue_of(true), args, {});
@@ -304,7 +304,7 @@ TEST(LinearDevice, GluQ8IsTheQuantizedOutput) {
 
 // Same bits for a token alone and among others, for any cut, and when run again.
 TEST(LinearDevice, BitsDependOnTheTokenAlone) {
-  const DecodeTuning tunings[] = {{}, {48 * 1024, 9 * 1024, 2}, {64 * 1024, 28 * 1024, 1}};
+  const DecodeTuning tunings[] = {{}, {48 * 1024, 17 * 1024, 2}, {64 * 1024, 28 * 1024, 1}};
   for (const testing::LinearType& type : testing::kLinearTypes) {
     if (!decode_pairs(type.dtype, type.dtype)) continue;
     SCOPED_TRACE(tensor::dtype_info(type.dtype).name);
@@ -330,7 +330,7 @@ TEST(LinearDevice, ChainsInAGraph) {
   const Weight gate(DType::q4_k, width, width, 1), up(DType::q4_k, width, width, 2), down(DType::q6_k, width, width, 3);
   const Input input(DType::q4_k, 1, width, 5);
   const auto run = [&](const Queue& queue, const Output& hidden, const Output& out) {
-    LinearGluArgs glu{input.rows, gate.matrix, up.matrix, nullptr, nullptr, graph::Activation::silu, hidden.rows};
+    LinearGluArgs glu{input.rows, gate.matrix, up.matrix, nullptr, nullptr, graph::Activation::silu, hidden.rows, {}};
     LinearArgs linear;
     linear.x = hidden.rows;
     linear.segments = 1;
