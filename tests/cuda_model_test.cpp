@@ -137,8 +137,7 @@ void expect_close_to_cpu(const std::string& path, int64_t tokens) {
   const auto ids = some_ids(tokens, model.config().vocabulary);
   std::vector<std::vector<float>> exact;
   {
-    const std::vector<graph::DeviceFactory> factories = {device_factories().back()};
-    const graph::Registry cpu(factories, {0, "scalar"});
+    const graph::Registry cpu(cpu_factory(), {0, "scalar"});
     engine::Runner runner(model, cpu.preferred(), exact_options(tokens, 64), {});
     exact = all_logits(runner, ids);
   }

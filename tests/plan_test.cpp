@@ -55,7 +55,7 @@ void fill(engine::Runner& runner, int64_t context) {
 
 Measured measure(const Case& row, const std::string& path) {
   const model::Model model{gguf::File(path)};
-  const graph::Registry registry(device_factories(), {0, {}});
+  const graph::Registry registry(cpu_factory(), {0, {}});
   engine::RunnerOptions options;
   options.context_tokens = row.context;
   options.key_format = options.value_format = row.format;
@@ -128,7 +128,7 @@ INSTANTIATE_TEST_SUITE_P(Models, PlannedMemory,
 // has a header whose product overflows).
 TEST(Plan, CountsTheLargestOptions) {
   const model::Model model{gguf::File(golden_path("tiny/llama.gguf"))};
-  const graph::Registry registry(device_factories(), {1, {}});
+  const graph::Registry registry(cpu_factory(), {1, {}});
   const auto options = exact_options(engine::kMaxContextTokens, engine::kMaxBatchTokens, engine::kMaxSequences);
   const graph::MemoryUse use = planned_memory(model, registry.preferred(), options);
   EXPECT_EQ(use.kv_bytes, engine::kMaxContextTokens * engine::kMaxSequences * 3 * 2 * 32 * 4);
@@ -151,7 +151,7 @@ TEST(Plan, HoldsOfAWindowLayerTheWindowAndAStep) {
 
 TEST(Plan, CountsTheLayersThatFit) {
   const model::Model model{gguf::File(golden_path("tiny/llama.gguf"))};
-  const graph::Registry registry(device_factories(), {1, {}});
+  const graph::Registry registry(cpu_factory(), {1, {}});
   const graph::Backend& device = registry.preferred();
   const graph::Backend* devices[] = {&device, &device};
   engine::RunnerOptions options = exact_options(256, 64);
@@ -178,7 +178,7 @@ TEST(Plan, CountsTheLayersThatFit) {
 TEST(Plan, WeightsByLayoutSumToThePlan) {
   const model::Model model{gguf::File(golden_path("tiny/qwen2.gguf"))};
   for (const std::string& isa : available_isas()) {
-    const graph::Registry registry(device_factories(), {1, isa});
+    const graph::Registry registry(cpu_factory(), {1, isa});
     const graph::Backend* devices[] = {&registry.preferred()};
     const engine::PartPlan whole = engine::plan_placement(model, devices, exact_options(64, 64)).parts[0];
     int64_t bytes = 0, tensors = 0;

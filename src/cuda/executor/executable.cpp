@@ -89,7 +89,8 @@ CudaExecutable::CudaExecutable(Device& device, graph::Graph graph, graph::Memory
       workspace_(workspace),
       layout_(graph_.shape, kv.spec()),
       timer_(timer),
-      device_data_(workspace.scratch().data()) {
+      device_data_(workspace.scratch().data() +
+                   whole_units(node_scratch(device.capabilities(), graph_, kv.spec()).attention)) {
   check(plan_.arena_bytes <= workspace.arena().bytes(), "a graph larger than its workspace");
   check(graph_scratch_bytes(device.capabilities(), graph_, kv.spec()) <= workspace.scratch().bytes(),
         "a graph that needs more scratch than its workspace has");
@@ -132,9 +133,11 @@ void CudaExecutable::place(const CudaWeights& weights) {
     view.sequence_tokens = kv_.spec().sequence_tokens;
   }
   const ScratchBytes nodes = node_scratch(device_.capabilities(), graph_, kv_.spec());
-  state_.attention_scratch = device_data_ + whole_units(layout_.bytes);
-  state_.linear_scratch = {state_.attention_scratch + whole_units(nodes.attention),
-                           std::max(nodes.linear, nodes.sampling), &workspace_.gemm()};
+  // Attention's counters are at the start of the scratch, for every shape: zeroed once, they are zero after each
+  // launch.
+  state_.attention_scratch = workspace_.scratch().data();
+  state_.linear_scratch = {device_data_ + whole_units(layout_.bytes), std::max(nodes.linear, nodes.sampling),
+                           &workspace_.gemm()};
 }
 
 void CudaExecutable::launch(bool draws) {

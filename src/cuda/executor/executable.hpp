@@ -49,7 +49,8 @@ class CudaWorkspace final : public graph::Workspace {
   PinnedBuffer results_;
 };
 
-// What a graph needs beside its values: the step's data, the families' scratch, cuBLASLt's workspace.
+// What a graph needs beside its values: attention's scratch, the step's data, the other families' scratch, cuBLASLt's
+// workspace.
 int64_t graph_scratch_bytes(const Capabilities& capabilities, const graph::Graph& graph, const graph::KvSpec& kv);
 
 class CudaExecutable final : public graph::Executable {
