@@ -281,7 +281,8 @@ TEST(BatchDevice, ChainsInAGraph) {
   for (const int64_t tokens : {4, 33}) {
     const Input input(tokens, width, 5);
     const auto chain = [&](const Queue& queue, const TestRows& hidden, const TestRows& out) {
-      LinearGluArgs glu{input.rows, gate.matrix, up.matrix, nullptr, nullptr, graph::Activation::silu, hidden.view(), {}};
+      LinearGluArgs glu{input.rows,    gate.matrix, up.matrix, nullptr, nullptr, graph::Activation::silu,
+                        hidden.view(), {}};
       LinearArgs linear;
       linear.x = hidden.view();
       linear.segments = 1;
