@@ -28,11 +28,13 @@ if [ "$tool" = memcheck ]; then echo "========= ERROR SUMMARY: 0 errors"
 else echo "========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)"; fi
 X
   local name
-  for name in cuda_device_test cuda_test cpu_test golden_test; do
+  for name in cuda_device_test cuda_model_test cuda_test cpu_test golden_test; do
     write "$folder/build/$name" << 'X'
 echo "${0##*/} $* isa=${MINFER_FORCE_ISA:-}" >> "$CALLS"
 if [ "${1:-}" = --gtest_list_tests ]; then
-  for suite in RowsDevice PackDevice LinearDevice GemmDevice CudaRope CudaKvMove CudaAttention; do echo "$suite."; echo "  Test"; done
+  for suite in RowsDevice PackDevice LinearDevice GemmDevice BatchDevice SamplingDevice CudaRope CudaKvMove CudaAttention; do
+    echo "$suite."; echo "  Test"
+  done
   exit
 fi
 echo "[==========] 7 tests from 2 test suites ran. (5 ms total)"

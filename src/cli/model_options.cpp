@@ -36,7 +36,7 @@ void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& d
   add("--batch-tokens", options.batch, "Most tokens of one step; 0: what fills the device", "N")
       ->check(whole_number(0, engine::kMaxBatchTokens));
   add("--kv-type", options.kv_type, "KV cache: f32, f16, bf16, q8_0, or k=TYPE,v=TYPE", "TYPE")->capture_default_str();
-  add("--gpu-layers", options.gpu_layers, "Leading layers on the GPU, the rest on the CPU: auto, or N", "N")
+  add("--gpu-layers", options.gpu_layers, "Layers on the GPU, from the first on: auto, or N", "N")
       ->capture_default_str();
   add("--memory-limit", options.memory_limit, "Most memory to take, such as 4G or 512MiB", "BYTES")->check(byte_size());
 }

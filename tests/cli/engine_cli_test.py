@@ -123,7 +123,7 @@ class Parallel(ProgramTest):
                                     "-o", "json").out)
         self.assertEqual([row["name"] for row in result["rows"]], ["tg4", "tg4@b3", "tg4@d8", "tg4@d8@b3"])
         self.assertTrue(all(row["tokens_per_second"] > 0 for row in result["rows"]))
-        self.refused(2, "--parallel", "bench", LLAMA, "--parallel", "65")
+        self.refused(2, "--parallel", "bench", LLAMA, "--parallel", "1025")
 
 
 if __name__ == "__main__":

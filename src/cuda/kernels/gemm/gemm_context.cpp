@@ -25,15 +25,19 @@ struct Plan {
 
 template <class T>
 void set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  check_status(cublasLtMatmulDescSetAttribute(&operation, attribute, &value, sizeof(value)), kSite);
+  check_status(cublasLtMatmulDescSetAttribute(&operation, attribute, static_cast<const void*>(&value), sizeof(value)),
+               kSite);
 }
 template <class T>
 void set(cublasLtMatrixLayoutOpaque_t& layout, cublasLtMatrixLayoutAttribute_t attribute, const T& value) {
-  check_status(cublasLtMatrixLayoutSetAttribute(&layout, attribute, &value, sizeof(value)), kSite);
+  check_status(cublasLtMatrixLayoutSetAttribute(&layout, attribute, static_cast<const void*>(&value), sizeof(value)),
+               kSite);
 }
 template <class T>
 void set(cublasLtMatmulPreferenceOpaque_t& preference, cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
-  check_status(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)), kSite);
+  check_status(
+      cublasLtMatmulPreferenceSetAttribute(&preference, attribute, static_cast<const void*>(&value), sizeof(value)),
+      kSite);
 }
 
 void make_layout(cublasLtMatrixLayoutOpaque_t& layout, cudaDataType_t type, int64_t rows, int64_t cols, int64_t stride,
