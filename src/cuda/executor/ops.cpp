@@ -3,6 +3,7 @@
 
 #include "base/error.hpp"
 #include "cuda/launch/rows.hpp"
+#include "cuda/launch/sampling.hpp"
 
 namespace minfer::cuda {
 
@@ -171,7 +172,14 @@ void run_attention(const StepState& state, const graph::Node& node) {
   launch_attention(*state.queue, args);
 }
 
-std::optional<std::string> linear_unsupported(const graph::Graph&, const graph::Node& node) {
+// The output head's rows go to the sampler.
+std::optional<std::string> linear_unsupported(const graph::Graph& graph, const graph::Node& node) {
+  for (const graph::ValueId out : node.outputs) {
+    const graph::ValueType& type = graph.values[static_cast<size_t>(out)].type;
+    if (type.rows == graph::Rows::outputs && type.width > kMaxSampledVocabulary) {
+      return "a vocabulary larger than its sampler takes";
+    }
+  }
   if (node.outputs.size() > static_cast<size_t>(kMaxSegments)) return "too many matrices in one product";
   return std::nullopt;
 }

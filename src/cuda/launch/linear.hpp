@@ -1,7 +1,7 @@
 // Matrix products with weights in panels: y = x W^T (+ bias) (+ residual), for all row counts. Three families:
-//   kernels/linear/ decode       1 to kDecodeRows rows: weights streamed once, 8-bit dot products (quantized types),
-//   f32
-//                                (plain types)
+//   kernels/linear/ decode       1 to kDecodeRows rows: weights streamed once, 8-bit dot products (quantized types) or
+//                                f32 products (plain types), the norm of one or two rows as part of it
+//
 //   kernels/linear/ small batch  to kSmallBatchRows rows, common quantized types: tensor cores on the same panels
 //   kernels/gemm/   prefill      beyond: panels decoded to bf16 (F16 and F32 weights: tf32) tile by tile into a bounded
 //                                scratch, cuBLASLt
