@@ -15,6 +15,7 @@
 
 #include "cuda/launch/attention.hpp"
 #include "cuda/launch/attention_plan.hpp"
+#include "cuda/launch/test_rows.hpp"
 
 namespace minfer::cuda {
 namespace {

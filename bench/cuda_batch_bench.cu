@@ -19,6 +19,7 @@
 #include "cuda/launch/linear_batch.hpp"
 #include "cuda/launch/linear_decode.hpp"
 #include "cuda/launch/rows.hpp"
+#include "cuda/launch/test_rows.hpp"
 
 namespace minfer::cuda {
 namespace {

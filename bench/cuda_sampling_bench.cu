@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cuda/launch/sampling.hpp"
+#include "cuda/launch/test_rows.hpp"
 
 namespace minfer::cuda {
 namespace {
