@@ -37,6 +37,7 @@ struct Case {
   const char* name;
   SamplingRow row;
   int32_t edits;
+  bool masked = false;
 };
 
 // Logits as of a language model: normal, and a few that stand out.
@@ -62,12 +63,16 @@ double microseconds(const Queue& queue, const Case& which, int64_t rows, int64_t
     SamplingRow row = which.row;
     row.first_edit = static_cast<int32_t>(changes.size());
     row.edits = which.edits;
+    row.mask = which.masked ? 0 : -1;
     row.uniform = static_cast<double>(random() >> 11) * 0x1.0p-53;
     settings.push_back(row);
-    for (int32_t e = 0; e < which.edits; ++e) changes.push_back({e * 2000, 0.0F, 1.1F, 0.0F});
+    for (int32_t e = 0; e < which.edits; ++e) changes.push_back({e * 2000, 0.0F, 1.1F, 0.0F, 0.0F});
   }
   const SamplingRow* device_rows = upload(settings);
   const LogitEdit* device_edits = upload(changes);
+  // As of a grammar: a few tokens in each of the mask's words.
+  const uint32_t* device_masks =
+      upload(std::vector<uint32_t>(static_cast<size_t>(mask_words(kVocabulary)), 0x00100400U));
   Drawn* out = upload(std::vector<Drawn>(static_cast<size_t>(rows)));
   std::byte* scratch = nullptr;
   require(cudaMalloc(&scratch, static_cast<size_t>(sample_scratch_bytes(rows, kVocabulary))));
@@ -75,7 +80,7 @@ double microseconds(const Queue& queue, const Case& which, int64_t rows, int64_t
   require(cudaStreamBeginCapture(queue.stream, cudaStreamCaptureModeThreadLocal));
   for (int i = 0; i < launches; ++i) {
     float* at = logits + i % buffers * rows * kVocabulary;
-    launch_sample(queue, {f32_rows(at, rows, kVocabulary), device_rows, device_edits, out, scratch});
+    launch_sample(queue, {f32_rows(at, rows, kVocabulary), device_rows, device_edits, device_masks, out, scratch});
   }
   cudaGraph_t graph = nullptr;
   require(cudaStreamEndCapture(queue.stream, &graph));
@@ -100,8 +105,9 @@ double microseconds(const Queue& queue, const Case& which, int64_t rows, int64_t
   require(cudaGraphDestroy(graph));
   require(cudaEventDestroy(start));
   require(cudaEventDestroy(stop));
-  for (const void* data : {static_cast<const void*>(device_rows), static_cast<const void*>(device_edits),
-                           static_cast<const void*>(out), static_cast<const void*>(scratch)}) {
+  for (const void* data :
+       {static_cast<const void*>(device_rows), static_cast<const void*>(device_edits),
+        static_cast<const void*>(device_masks), static_cast<const void*>(out), static_cast<const void*>(scratch)}) {
     require(cudaFree(const_cast<void*>(data)));
   }
   return times[times.size() / 2];
@@ -120,7 +126,7 @@ void bench(int64_t only_rows) {
   require(cudaStreamCreateWithFlags(&queue.stream, cudaStreamNonBlocking));
   queue.capabilities = &capabilities;
   queue.chained = properties.major >= 9;
-  const SamplingRow greedy = {0, 0, 0.0F, 0, 1.0F, 1.0F, 0.0F, 0.0F, 0.1F, 0.5F, 0.0};
+  const SamplingRow greedy = {0, 0, 0.0F, 0, 1.0F, 1.0F, 0.0F, 0.0F, 0.1F, 0.5F, 0.0, 0, 0.0F, -1};
   const auto with = [&](float temperature, int32_t top_k, float typical_p, float top_p, float min_p) {
     SamplingRow row = greedy;
     row.temperature = temperature;
@@ -128,6 +134,12 @@ void bench(int64_t only_rows) {
     row.typical_p = typical_p;
     row.top_p = top_p;
     row.min_p = min_p;
+    return row;
+  };
+  const auto mirostat = [&](int32_t version) {
+    SamplingRow row = with(0.8F, 0, 1.0F, 1.0F, 0.0F);
+    row.mirostat = version;
+    row.mirostat_mu = 10.0F;
     return row;
   };
   const Case cases[] = {
@@ -140,6 +152,10 @@ void bench(int64_t only_rows) {
       {"top_p 0.9, no top_k", with(0.8F, 0, 1.0F, 0.9F, 0.0F), 0},
       {"temperature 0.5 only", with(0.5F, 0, 1.0F, 1.0F, 0.0F), 0},
       {"temperature 2 (all sorted)", with(2.0F, 0, 1.0F, 1.0F, 0.0F), 0},
+      {"Mirostat 1", mirostat(1), 0},
+      {"Mirostat 2", mirostat(2), 0},
+      {"top_k 40, masked", with(0.8F, 40, 1.0F, 1.0F, 0.0F), 0, true},
+      {"greedy, masked", greedy, 0, true},
       {"typical of all", with(1.0F, 0, 0.9F, 1.0F, 0.0F), 0},
   };
   for (const int64_t rows : {1, 8, 32, 100, 256}) {

@@ -9,12 +9,13 @@
 
 namespace minfer::graph {
 
-// logit[token] += bias; then, where repeat != 1, / repeat if positive, else * repeat; then -= subtract.
+// logit[token] += bias; then, where repeat != 1, / repeat if positive, else * repeat; then -= subtract; then -= dry.
 struct LogitEdit {
   int32_t token;
   float bias;
   float repeat;
   float subtract;
+  float dry;
 };
 
 // Most edits of all rows of a step, by rows of its shape's outputs.
@@ -30,7 +31,11 @@ struct RowDraw {
   float xtc_probability = 0;         // 0: off
   float xtc_threshold = 0;
   float xtc_uniform = 0;
+  int32_t mirostat = 0;  // 0: off; 1 or 2: in place of the filters above (arXiv 2007.14966), at the temperature
+  float mirostat_mu = 0;
   double uniform = 0;
+  // Bit t % 32 of word t / 32: whether token t may be drawn. Empty: all may.
+  std::span<const uint32_t> mask = {};
 };
 
 enum class DrawStatus : int32_t {
@@ -38,7 +43,7 @@ enum class DrawStatus : int32_t {
   not_finite,  // a logit is NaN or +infinity: broken weights
   no_finite,   // every logit is -infinity
   all_equal,   // broken weights
-  forbidden,   // the edits left no finite logit, or made one NaN or +infinity
+  forbidden,   // edits and mask left no finite logit, or an edit made one NaN or +infinity
 };
 
 struct Drawn {
@@ -46,6 +51,7 @@ struct Drawn {
   DrawStatus status;
   int32_t culprit;  // the first token whose logit is not_finite, else -1
   float logprob;    // of the token under the softmax of the unedited logits; 0 where not ok
+  float surprise;   // in bits, of the token among those that Mirostat left; 0 without it
 };
 
 }  // namespace minfer::graph

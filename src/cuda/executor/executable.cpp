@@ -25,7 +25,8 @@ T* at(std::byte* base, int64_t offset) {
 
 }  // namespace
 
-StepLayout::StepLayout(const graph::StepShape& shape, const graph::KvSpec& kv) {
+StepLayout::StepLayout(const graph::Graph& graph, const graph::KvSpec& kv) {
+  const graph::StepShape& shape = graph.shape;
   int64_t offset = 0;
   const auto take = [&](int64_t count, int64_t size) {
     const int64_t begin = offset;
@@ -48,6 +49,9 @@ StepLayout::StepLayout(const graph::StepShape& shape, const graph::KvSpec& kv) {
   pages = take(page_count, kInt);
   edit_count = shape.outputs * graph::kEditsPerRow;
   edits = take(edit_count, sizeof(LogitEdit));
+  const bool draws_here = graph.logits != graph::kNoValue;
+  mask_words = draws_here ? cuda::mask_words(graph.values[static_cast<size_t>(graph.logits)].type.width) : 0;
+  masks = take(shape.outputs * mask_words, sizeof(uint32_t));
   drawn = take(shape.outputs, sizeof(Drawn));
   bytes = offset;
 }
@@ -76,7 +80,7 @@ float* CudaWorkspace::results(int64_t floats) {
 
 int64_t graph_scratch_bytes(const Capabilities& capabilities, const graph::Graph& graph, const graph::KvSpec& kv) {
   const ScratchBytes nodes = node_scratch(capabilities, graph, kv);
-  return whole_units(StepLayout(graph.shape, kv).bytes) + whole_units(nodes.attention) + whole_units(nodes.linear) +
+  return whole_units(StepLayout(graph, kv).bytes) + whole_units(nodes.attention) + whole_units(nodes.linear) +
          kGemmWorkspaceBytes;
 }
 
@@ -87,7 +91,7 @@ CudaExecutable::CudaExecutable(Device& device, graph::Graph graph, graph::Memory
       plan_(std::move(plan)),
       kv_(kv),
       workspace_(workspace),
-      layout_(graph_.shape, kv.spec()),
+      layout_(graph_, kv.spec()),
       timer_(timer),
       device_data_(workspace.scratch().data() +
                    whole_units(node_scratch(device.capabilities(), graph_, kv.spec()).attention)) {
@@ -154,6 +158,7 @@ void CudaExecutable::launch_draws() {
   args.logits = state_.rows(graph_.logits);
   args.rows = at<const SamplingRow>(device_data_, layout_.draws);
   args.edits = at<const LogitEdit>(device_data_, layout_.edits);
+  args.masks = at<const uint32_t>(device_data_, layout_.masks);
   args.out = at<Drawn>(device_data_, layout_.drawn);
   args.scratch = state_.linear_scratch.data;  // which no product needs any more
   launch_sample(device_.queue(), args);
@@ -279,12 +284,17 @@ void CudaExecutable::bind_draws(std::span<const graph::RowDraw> draws) {
   check(draws.empty() || (static_cast<int64_t>(draws.size()) == outputs_ && graph_.logits != graph::kNoValue),
         "draws for other rows than the step's outputs");
   edits_used_ = 0;
+  masks_used_ = 0;
   auto* rows = at<SamplingRow>(host_data_, layout_.draws);
   auto* edits = at<LogitEdit>(host_data_, layout_.edits);
+  auto* masks = at<uint32_t>(host_data_, layout_.masks);
   for (const graph::RowDraw& draw : draws) {
     const auto count = static_cast<int64_t>(draw.edits.size());
     check(count <= graph::kEditsPerRow, "more edits of a row's logits than a step takes");
     std::copy(draw.edits.begin(), draw.edits.end(), edits + edits_used_);
+    const bool masked = !draw.mask.empty();
+    check(!masked || static_cast<int64_t>(draw.mask.size()) == layout_.mask_words, "a mask of another vocabulary");
+    std::copy(draw.mask.begin(), draw.mask.end(), masks + masks_used_ * layout_.mask_words);
     *rows++ = {static_cast<int32_t>(edits_used_),
                static_cast<int32_t>(count),
                draw.temperature,
@@ -295,8 +305,12 @@ void CudaExecutable::bind_draws(std::span<const graph::RowDraw> draws) {
                draw.xtc_probability,
                draw.xtc_threshold,
                draw.xtc_uniform,
-               draw.uniform};
+               draw.uniform,
+               draw.mirostat,
+               draw.mirostat_mu,
+               masked ? static_cast<int32_t>(masks_used_) : -1};
     edits_used_ += count;
+    masks_used_ += masked ? 1 : 0;
   }
 }
 
@@ -322,6 +336,10 @@ std::span<const float> CudaExecutable::run(const graph::StepData& step,
     if (edits_used_ > 0) {
       copy_to_device(device_.queue(), "step/edits", device_data_ + layout_.edits, host_data_ + layout_.edits,
                      edits_used_ * static_cast<int64_t>(sizeof(LogitEdit)));
+    }
+    if (masks_used_ > 0) {
+      copy_to_device(device_.queue(), "step/masks", device_data_ + layout_.masks, host_data_ + layout_.masks,
+                     masks_used_ * layout_.mask_words * static_cast<int64_t>(sizeof(uint32_t)));
     }
     for (size_t i = 0; i < imports.size(); ++i) import_rows(graph_.imports[i], imports[i]);
     replay(step);

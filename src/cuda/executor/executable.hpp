@@ -18,7 +18,7 @@ namespace minfer::cuda {
 
 // Where the step's data lies: arrays of int32 behind each other, the page tables last. Pure.
 struct StepLayout {
-  StepLayout(const graph::StepShape& shape, const graph::KvSpec& kv);
+  StepLayout(const graph::Graph& graph, const graph::KvSpec& kv);
   int64_t token_ids, positions, output_rows, row_sequence;  // offsets in bytes
   std::array<int64_t, graph::kMaxKvGroups> slots, sequences;
   int64_t draws;       // offset; one SamplingRow an output
@@ -26,6 +26,8 @@ struct StepLayout {
   int64_t page_count;  // capacity
   int64_t edits;       // offset of the rows' edits
   int64_t edit_count;  // capacity
+  int64_t masks;       // offset; one an output
+  int64_t mask_words;  // of one
   int64_t drawn;       // offset of what comes back; never sent
   int64_t bytes;
 };
@@ -104,6 +106,7 @@ class CudaExecutable final : public graph::Executable {
   int64_t outputs_ = 0;
   int64_t pages_used_ = 0;
   int64_t edits_used_ = 0;
+  int64_t masks_used_ = 0;
   std::span<const graph::Drawn> drawn_;
   std::vector<std::span<const float>> exports_;
 };

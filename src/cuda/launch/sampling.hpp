@@ -1,9 +1,9 @@
 // The sampler on the card: the next token of each output row, drawn from its logits where they are, so that only ids go
 // back. The stages and their order are the engine's (engine/sampler): edits of single logits (bias, penalties, DRY),
-// greedy at temperature 0, then top-k, typical, top-p, min-p, XTC, temperature, and a draw by inversion over the
-// candidates in descending order of logits (ties by id). What depends on a sequence's history comes as edits, made by
-// the host; what is random comes as numbers in [0, 1) that the host drew from the request's own generator, so that a
-// seed gives equal tokens whatever else is in the batch.
+// the grammar's mask, greedy at temperature 0, then top-k, typical, top-p, min-p, XTC, temperature (or temperature and
+// Mirostat), and a draw by inversion over the candidates in descending order of logits (ties by id). What depends on a
+// sequence's history comes as edits, made by the host; what is random comes as numbers in [0, 1) that the host drew
+// from the request's own generator, so that a seed gives equal tokens whatever else is in the batch.
 #pragma once
 
 #include <cstddef>
@@ -32,15 +32,24 @@ struct SamplingRow {
   float xtc_threshold;
   float xtc_uniform;  // XTC acts where it is below xtc_probability
   double uniform;     // of the draw
+  int32_t mirostat;   // 0: off
+  float mirostat_mu;
+  int32_t mask;  // which of the launch's masks; -1: all tokens may be drawn
 };
 
 inline constexpr int64_t kMaxSampledVocabulary = int64_t{1} << 19;
 inline constexpr int64_t kMaxSampledRows = 65535;
 
+// Words of a mask (graph::RowDraw).
+constexpr int64_t mask_words(int64_t vocabulary) {
+  return (vocabulary + 31) / 32;
+}
+
 struct SampleArgs {
   Rows logits;                        // f32 [rows][vocabulary]; not changed
   const SamplingRow* rows = nullptr;  // [logits.rows], on the device
   const LogitEdit* edits = nullptr;   // on the device
+  const uint32_t* masks = nullptr;    // [masks][mask_words], on the device
   Drawn* out = nullptr;               // [logits.rows], on the device
   std::byte* scratch = nullptr;       // sample_scratch_bytes
 };

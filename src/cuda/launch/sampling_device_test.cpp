@@ -24,7 +24,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr double kSureMargin = 1e-6;        // decisions farther from a boundary must be equal
 constexpr double kLogprobTolerance = 4e-6;  // absolute, and relative to the logit's distance from the largest
-constexpr SamplingRow kGreedyRow = {0, 0, 0.0F, 0, 1.0F, 1.0F, 0.0F, 0.0F, 0.5F, 0.0F, 0.0};
+constexpr double kSurpriseTolerance = 2e-5;
+constexpr SamplingRow kGreedyRow = {0, 0, 0.0F, 0, 1.0F, 1.0F, 0.0F, 0.0F, 0.5F, 0.0F, 0.0, 0, 0.0F, -1};
 
 struct Candidate {
   int32_t id;
@@ -37,14 +38,16 @@ bool ranks_before(const Candidate& a, const Candidate& b) {
 
 class Reference {
  public:
-  Reference(std::span<const float> logits, const SamplingRow& row, std::span<const LogitEdit> edits)
-      : logits_(logits), row_(row), edits_(edits) {}
+  Reference(std::span<const float> logits, const SamplingRow& row, std::span<const LogitEdit> edits,
+            std::span<const uint32_t> mask)
+      : logits_(logits), row_(row), edits_(edits), mask_(mask) {}
 
   Drawn sample() {
-    Drawn out{0, check(), -1, 0.0F};
+    Drawn out{0, check(), -1, 0.0F, 0.0F};
     if (out.status == DrawStatus::not_finite) out.culprit = culprit_;
     if (out.status != DrawStatus::ok) return out;
     out.id = row_.temperature == 0.0F ? best() : choose();
+    out.surprise = surprise_;
     double sum = 0;
     const double largest = *std::max_element(logits_.begin(), logits_.end());
     for (const float x : logits_) sum += std::exp(x - largest);
@@ -73,6 +76,12 @@ class Reference {
       logit += edit.bias;
       if (edit.repeat != 1.0F) logit = logit > 0 ? logit / edit.repeat : logit * edit.repeat;
       logit -= edit.subtract;
+      logit -= edit.dry;
+    }
+    for (size_t i = 0; i < edited_.size() && !mask_.empty(); ++i) {
+      if ((mask_[i / 32] >> i % 32 & 1U) == 0 && !(std::isnan(edited_[i]) || edited_[i] == kInfinity)) {
+        edited_[i] = -kInfinity;
+      }
     }
     finite = false;
     for (const float logit : edited_) {
@@ -87,6 +96,7 @@ class Reference {
   int32_t choose() {
     for (size_t i = 0; i < edited_.size(); ++i) list_.push_back({static_cast<int32_t>(i), edited_[i], 0.0F});
     std::sort(list_.begin(), list_.end(), ranks_before);
+    if (row_.mirostat != 0) return mirostat();
     if (row_.top_k != 0) list_.resize(std::min(list_.size(), static_cast<size_t>(row_.top_k)));
     typical();
     if (row_.top_p < 1.0F) {
@@ -102,9 +112,45 @@ class Reference {
       keep(count);
     }
     xtc();
+    apply_temperature();
+    return draw();
+  }
+  void apply_temperature() {
     const float largest = list_.front().logit;
     for (Candidate& c : list_) c.logit = (c.logit - largest) / row_.temperature;
-    return draw();
+  }
+  int32_t mirostat() {
+    apply_temperature();
+    softmax();
+    if (row_.mirostat == 1) {
+      double tb = 0, tt = 0;
+      for (size_t i = 0; i + 1 < std::min<size_t>(100, list_.size()) && list_[i + 1].p > 0; ++i) {
+        const double t = std::log(static_cast<double>(i + 2) / static_cast<double>(i + 1));
+        tb += t * std::log(static_cast<double>(list_[i].p) / static_cast<double>(list_[i + 1].p));
+        tt += t * t;
+      }
+      const double s = tt > 0 ? tb / tt : 1.0;
+      const auto n = static_cast<double>(list_.size());
+      const double mu = static_cast<double>(row_.mirostat_mu);
+      const double k = std::pow((s - 1) * std::exp2(mu) / (1 - std::pow(n, 1 - s)), 1 / s);
+      if (std::isfinite(k)) {
+        near(std::fabs(k - std::nearbyint(k)) / std::max(1.0, k));
+        near(std::fabs(s - 1) < 1e-5 ? 0 : 1);  // the estimate's pole
+        keep(static_cast<size_t>(std::clamp(k, 1.0, n)));
+      }
+    } else {
+      size_t count = 0;
+      while (count < list_.size() && -std::log2(list_[count].p) <= row_.mirostat_mu) ++count;
+      for (const Candidate& c : list_) {
+        near(std::fabs(-std::log2(static_cast<double>(c.p)) - static_cast<double>(row_.mirostat_mu)));
+      }
+      keep(count);
+    }
+    const int32_t id = draw();
+    for (const Candidate& c : list_) {
+      if (c.id == id) surprise_ = -std::log2(c.p);
+    }
+    return id;
   }
   void softmax() {
     const float largest = list_.front().logit;
@@ -174,6 +220,8 @@ class Reference {
   std::span<const float> logits_;
   const SamplingRow& row_;
   std::span<const LogitEdit> edits_;
+  std::span<const uint32_t> mask_;
+  float surprise_ = 0;
   int32_t culprit_ = -1;
   std::vector<float> edited_;
   std::vector<Candidate> list_;
@@ -186,6 +234,7 @@ struct Batch {
   std::vector<float> logits;  // [rows][vocabulary]
   std::vector<SamplingRow> rows;
   std::vector<LogitEdit> edits;
+  std::vector<uint32_t> masks;
 
   std::span<const float> logits_of(size_t row) const {
     return std::span(logits).subspan(row * static_cast<size_t>(vocabulary), static_cast<size_t>(vocabulary));
@@ -193,13 +242,22 @@ struct Batch {
   std::span<const LogitEdit> edits_of(size_t row) const {
     return std::span(edits).subspan(static_cast<size_t>(rows[row].first_edit), static_cast<size_t>(rows[row].edits));
   }
-  void add(const std::vector<float>& values, SamplingRow row, const std::vector<LogitEdit>& of_row = {}) {
+  std::span<const uint32_t> mask_of(size_t row) const {
+    if (rows[row].mask < 0) return {};
+    const auto words = static_cast<size_t>(mask_words(vocabulary));
+    return std::span(masks).subspan(static_cast<size_t>(rows[row].mask) * words, words);
+  }
+  void add(const std::vector<float>& values, SamplingRow row, const std::vector<LogitEdit>& of_row = {},
+           const std::vector<uint32_t>& mask = {}) {
     vocabulary = static_cast<int64_t>(values.size());
     row.first_edit = static_cast<int32_t>(edits.size());
     row.edits = static_cast<int32_t>(of_row.size());
     logits.insert(logits.end(), values.begin(), values.end());
     rows.push_back(row);
     edits.insert(edits.end(), of_row.begin(), of_row.end());
+    if (mask.empty()) return;
+    rows.back().mask = static_cast<int32_t>(masks.size()) / static_cast<int32_t>(mask_words(vocabulary));
+    masks.insert(masks.end(), mask.begin(), mask.end());
   }
 };
 
@@ -209,10 +267,11 @@ std::vector<Drawn> run_batch(const Batch& batch) {
   const TestRows logits(ActivationFormat::f32, count, batch.vocabulary, batch.logits);
   const TestArray rows(batch.rows);
   const TestArray edits(batch.edits);
+  const TestArray masks(batch.masks);
   const TestArray out(count * static_cast<int64_t>(sizeof(Drawn)));
   const TestArray scratch(sample_scratch_bytes(count, batch.vocabulary));
   const std::vector<std::byte> before = logits.bytes();
-  launch_sample(*queue, {logits.view(), rows.as<SamplingRow>(), edits.as<LogitEdit>(),
+  launch_sample(*queue, {logits.view(), rows.as<SamplingRow>(), edits.as<LogitEdit>(), masks.as<uint32_t>(),
                          reinterpret_cast<Drawn*>(out.data()), scratch.data()});
   queue.finish();
   EXPECT_TRUE(before == logits.bytes()) << "the logits changed";
@@ -228,7 +287,7 @@ void expect_as_reference(const Batch& batch, Tally& tally) {
   const std::vector<Drawn> out = run_batch(batch);
   for (size_t r = 0; r < batch.rows.size(); ++r) {
     const SamplingRow& row = batch.rows[r];
-    Reference reference(batch.logits_of(r), row, batch.edits_of(r));
+    Reference reference(batch.logits_of(r), row, batch.edits_of(r), batch.mask_of(r));
     const Drawn expected = reference.sample();
     ++tally.rows;
     ASSERT_EQ(out[r].status, expected.status) << "row " << r << " of " << batch.vocabulary;
@@ -242,6 +301,9 @@ void expect_as_reference(const Batch& batch, Tally& tally) {
       ++tally.near;
     } else {
       ASSERT_NEAR(out[r].logprob, expected.logprob, kLogprobTolerance * std::max(1.0F, std::fabs(expected.logprob)));
+      if (reference.margin() >= kSureMargin) {
+        ASSERT_NEAR(out[r].surprise, expected.surprise, kSurpriseTolerance);
+      }
     }
   }
 }
@@ -313,6 +375,10 @@ SamplingRow random_row(Random& random) {
   row.xtc_threshold = uniform_float(random, 0.01F, 0.6F);
   row.xtc_uniform = uniform_float(random, 0.0F, 1.0F);
   row.uniform = std::uniform_real_distribution<double>()(random);
+  if (one_in(random, 6)) {
+    row.mirostat = uniform_int(random, 1, 2);
+    row.mirostat_mu = uniform_float(random, -1.0F, 14.0F);
+  }
   if (one_in(random, 20)) row.uniform = one_in(random, 2) ? 0.0 : std::nextafter(1.0, 0.0);
   return row;
 }
@@ -324,15 +390,36 @@ std::vector<LogitEdit> random_edits(Random& random, const std::vector<float>& lo
     const bool best = i == 0 && one_in(random, 2);
     const int32_t token = best ? static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())
                                : uniform_int(random, 0, static_cast<int32_t>(logits.size()) - 1);
-    LogitEdit edit{token, 0.0F, 1.0F, 0.0F};
+    LogitEdit edit{token, 0.0F, 1.0F, 0.0F, 0.0F};
     if (one_in(random, 2)) edit.bias = one_in(random, 6) ? -kInfinity : uniform_float(random, -5, 15);
     if (one_in(random, 2)) edit.repeat = uniform_float(random, 0.5F, 2.0F);
     if (one_in(random, 2)) edit.subtract = uniform_float(random, -1.0F, 3.0F);
+    if (one_in(random, 4)) edit.dry = one_in(random, 6) ? kInfinity : uniform_float(random, 0.0F, 9.0F);
     edits[token] = edit;
   }
   std::vector<LogitEdit> sorted;
   for (const auto& [token, edit] : edits) sorted.push_back(edit);
   return sorted;
+}
+
+// As of a grammar: few tokens, half of them, nearly all, or a run of words.
+std::vector<uint32_t> random_mask(Random& random, int64_t vocabulary) {
+  std::vector<uint32_t> mask(static_cast<size_t>(mask_words(vocabulary)), 0);
+  const int32_t kind = uniform_int(random, 0, 3);
+  for (uint32_t& word : mask) {
+    if (kind == 1) word = static_cast<uint32_t>(random());
+    if (kind == 2) word = ~(one_in(random, 9) ? 1U << uniform_int(random, 0, 31) : 0U);
+  }
+  const auto last = static_cast<int32_t>(vocabulary) - 1;
+  for (int i = 0; i < 20 && kind != 3; ++i) {
+    const auto token = static_cast<uint32_t>(uniform_int(random, 0, last));
+    mask[token / 32] |= 1U << token % 32;
+  }
+  if (kind == 3) {
+    const auto from = static_cast<size_t>(uniform_int(random, 0, last / 32));
+    std::fill(mask.begin() + static_cast<long>(from), mask.end(), ~0U);
+  }
+  return mask;
 }
 
 Batch random_batch(Random& random, int64_t vocabulary, int64_t rows) {
@@ -341,7 +428,8 @@ Batch random_batch(Random& random, int64_t vocabulary, int64_t rows) {
     const std::vector<float> logits = random_logits(random, vocabulary, uniform_int(random, 0, kDistributions - 1));
     const int32_t most = one_in(random, 4) ? 3000 : 40;
     batch.add(logits, random_row(random),
-              random_edits(random, logits, one_in(random, 2) ? uniform_int(random, 1, most) : 0));
+              random_edits(random, logits, one_in(random, 2) ? uniform_int(random, 1, most) : 0),
+              one_in(random, 4) ? random_mask(random, vocabulary) : std::vector<uint32_t>{});
   }
   return batch;
 }
@@ -382,9 +470,12 @@ TEST(SamplingDevice, GreedyTakesTheLowestIdOfTies) {
   zeros[5000] = -0.0F;
   zeros[8000] = 0.0F;
   batch.add(zeros, kGreedyRow);
-  batch.add(zeros, kGreedyRow, {{5000, -kInfinity, 1.0F, 0.0F}});
+  batch.add(zeros, kGreedyRow, {{5000, -kInfinity, 1.0F, 0.0F, 0.0F}});
+  std::vector<uint32_t> mask(static_cast<size_t>(mask_words(9001)), ~0U);
+  mask[5000 / 32] &= ~(1U << 5000 % 32);
+  batch.add(zeros, kGreedyRow, {}, mask);
   const std::vector<Drawn> out = run_batch(batch);
-  const int32_t expected[] = {0, 7, 4095, 4096, 9000, 5000, 8000};
+  const int32_t expected[] = {0, 7, 4095, 4096, 9000, 5000, 8000, 8000};
   for (size_t r = 0; r < out.size(); ++r) {
     EXPECT_EQ(out[r].status, DrawStatus::ok);
     EXPECT_EQ(out[r].id, expected[r]) << r;
@@ -440,11 +531,11 @@ TEST(SamplingDevice, TellsWhatIsWrongOfARow) {
     batch.add(logits, row);
     std::fill(logits.begin(), logits.end(), 0.25F);
     batch.add(logits, row);
-    batch.add(good, row, {{10000, kNan, 1.0F, 0.0F}});
-    batch.add(good, row, {{77, kInfinity, 1.0F, 0.0F}});
+    batch.add(good, row, {{10000, kNan, 1.0F, 0.0F, 0.0F}});
+    batch.add(good, row, {{77, kInfinity, 1.0F, 0.0F, 0.0F}});
     std::fill(logits.begin(), logits.end(), -kInfinity);
     logits[6000] = 1.0F;
-    batch.add(logits, row, {{6000, -kInfinity, 1.0F, 0.0F}});
+    batch.add(logits, row, {{6000, -kInfinity, 1.0F, 0.0F, 0.0F}});
     batch.add(logits, row);
     const std::vector<Drawn> out = run_batch(batch);
     const DrawStatus expected[] = {DrawStatus::not_finite, DrawStatus::not_finite, DrawStatus::no_finite,
@@ -471,7 +562,8 @@ TEST(SamplingDevice, ARowDependsOnNothingButItself) {
     Batch alone;
     const auto logits = batch.logits_of(r);
     const auto edits = batch.edits_of(r);
-    alone.add({logits.begin(), logits.end()}, batch.rows[r], {edits.begin(), edits.end()});
+    const auto mask = batch.mask_of(r);
+    alone.add({logits.begin(), logits.end()}, batch.rows[r], {edits.begin(), edits.end()}, {mask.begin(), mask.end()});
     const std::vector<Drawn> out = run_batch(alone);
     EXPECT_EQ(std::memcmp(out.data(), &first[r], sizeof(Drawn)), 0) << r;
   }
@@ -485,10 +577,11 @@ TEST(SamplingDevice, RecordedOnceItFollowsItsRows) {
   const TestRows logits(ActivationFormat::f32, kRows, kVocabulary);
   const TestArray rows(kRows * static_cast<int64_t>(sizeof(SamplingRow)));
   const TestArray edits(kRows * 4000 * static_cast<int64_t>(sizeof(LogitEdit)));
+  const TestArray masks(kRows * mask_words(kVocabulary) * static_cast<int64_t>(sizeof(uint32_t)));
   const TestArray out(kRows * static_cast<int64_t>(sizeof(Drawn)));
   const TestArray scratch(sample_scratch_bytes(kRows, kVocabulary));
   const RecordedWork work(*queue, [&] {
-    launch_sample(*queue, {logits.view(), rows.as<SamplingRow>(), edits.as<LogitEdit>(),
+    launch_sample(*queue, {logits.view(), rows.as<SamplingRow>(), edits.as<LogitEdit>(), masks.as<uint32_t>(),
                            reinterpret_cast<Drawn*>(out.data()), scratch.data()});
   });
   Random random(31);
@@ -502,6 +595,7 @@ TEST(SamplingDevice, RecordedOnceItFollowsItsRows) {
     put(logits.array(), values.array().data(), logits.array().bytes());
     put(rows, batch.rows.data(), rows.bytes());
     put(edits, batch.edits.data(), static_cast<int64_t>(batch.edits.size() * sizeof(LogitEdit)));
+    put(masks, batch.masks.data(), static_cast<int64_t>(batch.masks.size() * sizeof(uint32_t)));
     check_status(cudaDeviceSynchronize(), "test/put");
     work.replay(*queue);
     queue.finish();

@@ -17,12 +17,10 @@ struct Reversed {
   int32_t operator[](size_t i) const { return recent[recent.size() - 1 - i]; }
 };
 
-Reversed reversed_recent(const SamplerState& state) {
-  size_t length = state.history.size();
-  if (state.params.dry_penalty_last_n >= 0) {
-    length = std::min(length, static_cast<size_t>(state.params.dry_penalty_last_n));
-  }
-  return {state.history.last(length)};
+Reversed reversed_recent(const SamplerParams& params, std::span<const int32_t> history) {
+  size_t length = history.size();
+  if (params.dry_penalty_last_n >= 0) length = std::min(length, static_cast<size_t>(params.dry_penalty_last_n));
+  return {history.last(length)};
 }
 
 // z[i].id: the length of the longest common prefix of s and s[i..].
@@ -40,19 +38,20 @@ void z_function(const Reversed& s, std::vector<Candidate>& z) {
 
 }  // namespace
 
-void apply_dry(SamplerState& state) {
-  const SamplerParams& p = state.params;
-  if (p.dry_multiplier == 0.0F || p.dry_penalty_last_n == 0) return;
-  const Reversed text = reversed_recent(state);
+std::span<const Candidate> dry_penalties(const SamplerParams& params, std::span<const int32_t> history,
+                                         std::vector<Candidate>& work) {
+  const SamplerParams& p = params;
+  work.clear();
+  if (p.dry_multiplier == 0.0F || p.dry_penalty_last_n == 0) return {};
+  const Reversed text = reversed_recent(p, history);
   const auto is_breaker = [&](int32_t token) {
     return std::binary_search(p.dry_breakers.begin(), p.dry_breakers.end(), token);
   };
   // A stretch may not reach past the newest breaker, seen from the end of the text.
   size_t most = 0;
   while (most < text.size() && !is_breaker(text[most])) ++most;
-  // The candidates are not made yet: they are the working space, so that a draw allocates nothing. First z, then, in
-  // its place, the tokens that followed a stretch, with its length (exact to 2^24, where any penalty is out of range).
-  auto& work = state.candidates;
+  // First z, then, in its place, the tokens that followed a stretch, with its length (exact to 2^24, where any penalty
+  // is out of range).
   z_function(text, work);
   size_t kept = 0;
   for (size_t i = 1; i < text.size(); ++i) {
@@ -65,12 +64,21 @@ void apply_dry(SamplerState& state) {
   std::sort(work.begin(), work.end(), [](const Candidate& a, const Candidate& b) {
     return a.id < b.id || (a.id == b.id && a.logit > b.logit);  // of a token the longest first
   });
+  size_t tokens = 0;
   for (size_t i = 0; i < kept; ++i) {
-    if ((i > 0 && work[i].id == work[i - 1].id) || is_breaker(work[i].id)) continue;
+    if ((tokens > 0 && work[i].id == work[tokens - 1].id) || is_breaker(work[i].id)) continue;
     const double excess = static_cast<double>(work[i].logit) - p.dry_allowed_length;
     const double penalty = p.dry_multiplier * std::pow(static_cast<double>(p.dry_base), excess);
     // A long repetition overflows to infinity, which forbids the token as it should.
-    state.logits[static_cast<size_t>(work[i].id)] -= static_cast<float>(penalty);
+    work[tokens++] = {work[i].id, work[i].logit, static_cast<float>(penalty)};
+  }
+  return {work.data(), tokens};
+}
+
+void apply_dry(SamplerState& state) {
+  // The candidates are not made yet: they are the working space, so that a draw allocates nothing.
+  for (const Candidate& penalty : dry_penalties(state.params, state.history, state.candidates)) {
+    state.logits[static_cast<size_t>(penalty.id)] -= penalty.p;
   }
 }
 

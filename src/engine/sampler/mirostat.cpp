@@ -13,8 +13,7 @@ int32_t draw_and_learn(SamplerState& state) {
   const int32_t id = draw(state);
   const auto drawn =
       std::find_if(state.candidates.begin(), state.candidates.end(), [&](const Candidate& c) { return c.id == id; });
-  const float surprise = -std::log2(drawn->p);
-  state.mirostat_mu -= state.params.mirostat_eta * (surprise - state.params.mirostat_tau);
+  learn_surprise(state.params, -std::log2(drawn->p), state.mirostat_mu);
   return id;
 }
 
@@ -33,6 +32,10 @@ double zipf_exponent(const std::vector<Candidate>& candidates) {
 }
 
 }  // namespace
+
+void learn_surprise(const SamplerParams& params, float surprise, float& mu) {
+  mu -= params.mirostat_eta * (surprise - params.mirostat_tau);
+}
 
 int32_t draw_mirostat_1(SamplerState& state) {
   softmax(state.candidates);

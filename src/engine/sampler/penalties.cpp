@@ -11,6 +11,34 @@ void apply_logit_bias(SamplerState& state) {
   for (const auto& [token, bias] : state.params.logit_bias) state.logits[static_cast<size_t>(token)] += bias;
 }
 
+namespace {
+
+// Which tokens the penalties look back on, ascending, with how often each occurs (as p): in `working`.
+std::span<const Candidate> count_recent(const SamplerParams& params, std::span<const int32_t> history,
+                                        std::vector<Candidate>& working) {
+  if (params.penalty_last_n > 0) {
+    history = history.last(std::min(history.size(), static_cast<size_t>(params.penalty_last_n)));
+  }
+  working.clear();
+  for (const int32_t token : history) working.push_back({token, 0.0F, 1.0F});
+  std::sort(working.begin(), working.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+  size_t kept = 0;
+  for (const Candidate& token : working) {
+    if (kept > 0 && working[kept - 1].id == token.id) {
+      working[kept - 1].p += 1.0F;
+    } else {
+      working[kept++] = token;
+    }
+  }
+  return {working.data(), kept};
+}
+
+float to_subtract(const SamplerParams& params, const Candidate& counted) {
+  return counted.p * params.frequency_penalty + params.presence_penalty;
+}
+
+}  // namespace
+
 bool has_penalties(const SamplerParams& params) {
   return params.repeat_penalty != 1.0F || params.frequency_penalty != 0.0F || params.presence_penalty != 0.0F;
 }
@@ -18,36 +46,25 @@ bool has_penalties(const SamplerParams& params) {
 void apply_penalties(SamplerState& state) {
   const SamplerParams& p = state.params;
   if (!has_penalties(p) || p.penalty_last_n == 0) return;
-  std::span<const int32_t> recent = state.history;
-  if (p.penalty_last_n > 0) recent = recent.last(std::min(recent.size(), static_cast<size_t>(p.penalty_last_n)));
-  auto& sorted = state.candidates;  // not made yet: working space, so that a draw allocates nothing
-  sorted.clear();
-  for (const int32_t token : recent) sorted.push_back({token, 0.0F, 0.0F});
-  std::sort(sorted.begin(), sorted.end(), [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
-  for (size_t at = 0, end = 0; at < sorted.size(); at = end) {
-    while (end < sorted.size() && sorted[end].id == sorted[at].id) ++end;
-    float& logit = state.logits[static_cast<size_t>(sorted[at].id)];
+  // The candidates are not made yet: working space, so that a draw allocates nothing.
+  for (const Candidate& counted : count_recent(p, state.history, state.candidates)) {
+    float& logit = state.logits[static_cast<size_t>(counted.id)];
     logit = logit > 0 ? logit / p.repeat_penalty : logit * p.repeat_penalty;
-    logit -= static_cast<float>(end - at) * p.frequency_penalty + p.presence_penalty;
+    logit -= to_subtract(p, counted);
   }
 }
 
-void collect_edits(const SamplerParams& params, std::span<const int32_t> history, std::vector<int32_t>& working,
+void collect_edits(const SamplerParams& params, std::span<const int32_t> history, std::vector<Candidate>& working,
                    std::vector<graph::LogitEdit>& edits) {
   edits.clear();
-  for (const auto& [token, bias] : params.logit_bias) edits.push_back({token, bias, 1.0F, 0.0F});
-  working.clear();
+  for (const auto& [token, bias] : params.logit_bias) edits.push_back({token, bias, 1.0F, 0.0F, 0.0F});
   if (has_penalties(params) && params.penalty_last_n != 0) {
-    if (params.penalty_last_n > 0) {
-      history = history.last(std::min(history.size(), static_cast<size_t>(params.penalty_last_n)));
+    for (const Candidate& counted : count_recent(params, history, working)) {
+      edits.push_back({counted.id, 0.0F, params.repeat_penalty, to_subtract(params, counted), 0.0F});
     }
-    working.assign(history.begin(), history.end());
-    std::sort(working.begin(), working.end());
   }
-  for (size_t at = 0, end = 0; at < working.size(); at = end) {
-    while (end < working.size() && working[end] == working[at]) ++end;
-    const float subtract = static_cast<float>(end - at) * params.frequency_penalty + params.presence_penalty;
-    edits.push_back({working[at], 0.0F, params.repeat_penalty, subtract});
+  for (const Candidate& penalty : dry_penalties(params, history, working)) {
+    edits.push_back({penalty.id, 0.0F, 1.0F, 0.0F, penalty.p});
   }
   // Biases of a token add up, before its penalties.
   std::stable_sort(edits.begin(), edits.end(),
@@ -58,6 +75,7 @@ void collect_edits(const SamplerParams& params, std::span<const int32_t> history
       edits[kept - 1].bias += edits[at].bias;
       edits[kept - 1].repeat *= edits[at].repeat;
       edits[kept - 1].subtract += edits[at].subtract;
+      edits[kept - 1].dry += edits[at].dry;
     } else {
       edits[kept++] = edits[at];
     }

@@ -119,8 +119,7 @@ int32_t Sampler::sample_drafted(std::span<const float> logits, int32_t drafted,
 }
 
 bool Sampler::prepare_draw() {
-  if (params_.mirostat != 0 || params_.dry_multiplier != 0.0F) return false;
-  collect_edits(params_, history_, working_, edits_);
+  collect_edits(params_, history_, candidates_, edits_);
   return static_cast<int64_t>(edits_.size()) <= graph::kEditsPerRow;
 }
 
@@ -129,6 +128,12 @@ graph::RowDraw Sampler::row_draw() {
   draw.edits = edits_;
   if (params_.temperature == 0.0F) return draw;
   draw.temperature = params_.temperature;
+  if (params_.mirostat != 0) {
+    draw.mirostat = params_.mirostat;
+    draw.mirostat_mu = mirostat_mu_;
+    draw.uniform = uniform(random_);
+    return draw;
+  }
   draw.top_k = params_.top_k;
   draw.typical_p = params_.typical_p;
   draw.top_p = params_.top_p;
@@ -145,6 +150,7 @@ int32_t Sampler::take(const graph::Drawn& drawn) {
   switch (drawn.status) {
     case Status::ok:
       accept(drawn.id);
+      if (params_.mirostat != 0 && params_.temperature != 0.0F) learn_surprise(params_, drawn.surprise, mirostat_mu_);
       return drawn.id;
     case Status::not_finite:
       fail(ErrorCode::invalid_input, "the model gave NaN or infinity as the logit of token {}; {}", drawn.culprit,

@@ -30,7 +30,8 @@ class Sampler {
   // The next token for `logits` [vocabulary]; does not accept it. Errors: invalid_input where a logit is NaN or
   // infinity, none is finite or all are equal (a broken weight file), or bias and DRY forbid every token.
   int32_t sample(std::span<const float> logits);
-  // For a device that draws (graph/sampling.hpp): whether it can draw the next token, for which this makes the edits;
+  // For a device that draws (graph/sampling.hpp): whether it can draw the next token (not beyond a number of edits),
+  // for which this makes the edits;
   // what it is to do, with new random numbers; and its answer, which take() checks as sample() checks logits, and
   // accepts.
   bool prepare_draw();
@@ -52,7 +53,6 @@ class Sampler {
   std::vector<int32_t> history_;
   std::vector<float> logits_;  // working copy
   std::vector<Candidate> candidates_;
-  std::vector<int32_t> working_;
   std::vector<graph::LogitEdit> edits_;
   std::mt19937_64 random_;
   float mirostat_mu_;

@@ -40,9 +40,13 @@ void apply_logit_bias(SamplerState& state);
 void apply_penalties(SamplerState& state);
 void apply_dry(SamplerState& state);
 
-// What bias and penalties do, as edits of single logits, ascending by token: `edits` is overwritten. `working` keeps
-// its memory between calls.
-void collect_edits(const SamplerParams& params, std::span<const int32_t> history, std::vector<int32_t>& working,
+// What DRY takes from which tokens (as p), ascending by token: in `working`, which is overwritten.
+std::span<const Candidate> dry_penalties(const SamplerParams& params, std::span<const int32_t> history,
+                                         std::vector<Candidate>& working);
+
+// What bias, penalties and DRY do, as edits of single logits, ascending by token: `edits` is overwritten. `working`
+// keeps its memory between calls.
+void collect_edits(const SamplerParams& params, std::span<const int32_t> history, std::vector<Candidate>& working,
                    std::vector<graph::LogitEdit>& edits);
 
 // Logits to candidates: the top k, or all where k is 0.
@@ -61,6 +65,8 @@ void apply_temperature(SamplerState& state);
 int32_t draw(SamplerState& state);
 // Draws from the candidates by a token that was drawn from others: rejection.cpp. Overwrites the logits.
 int32_t draw_drafted(SamplerState& state, int32_t drafted, std::span<const Candidate> drafted_from);
+// Moves Mirostat's bound by the surprise, in bits, of a drawn token.
+void learn_surprise(const SamplerParams& params, float surprise, float& mu);
 int32_t draw_mirostat_1(SamplerState& state);
 int32_t draw_mirostat_2(SamplerState& state);
 

@@ -311,6 +311,42 @@ TEST(Dry, AVeryLongRepetitionForbidsTheToken) {
   }
 }
 
+// --- edits ---
+
+// A device that draws (graph/sampling.hpp) does to the logits what the stages do.
+TEST(Edits, DoWhatTheStagesDo) {
+  std::mt19937 random(5);
+  const auto number = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
+  for (int turn = 0; turn < 200; ++turn) {
+    Fixture fixture;
+    for (int i = 0; i < 40; ++i) fixture.logits.push_back(static_cast<float>(number(2000)) / 100.0F - 10.0F);
+    for (int i = number(60); i > 0; --i) fixture.history.push_back(number(turn % 2 == 0 ? 39 : 3));
+    fixture.params.logit_bias = {{number(39), 1.5F}, {number(39), -0.25F}};
+    fixture.params.penalty_last_n = number(3) * 20 - 1;
+    fixture.params.repeat_penalty = 1.0F + static_cast<float>(number(2)) / 3.0F;
+    fixture.params.frequency_penalty = static_cast<float>(number(2)) / 7.0F;
+    fixture.params.presence_penalty = static_cast<float>(number(2)) / 9.0F;
+    fixture.params.dry_multiplier = static_cast<float>(number(2)) / 3.0F;
+    fixture.params.dry_breakers = {number(3)};
+    std::vector<float> edited = fixture.logits;
+    std::vector<graph::LogitEdit> edits;
+    collect_edits(fixture.params, fixture.history, fixture.candidates, edits);
+    for (size_t i = 0; i < edits.size(); ++i) {
+      ASSERT_TRUE(i == 0 || edits[i - 1].token < edits[i].token);
+      float& logit = edited[static_cast<size_t>(edits[i].token)];
+      logit += edits[i].bias;
+      if (edits[i].repeat != 1.0F) logit = logit > 0 ? logit / edits[i].repeat : logit * edits[i].repeat;
+      logit -= edits[i].subtract;
+      logit -= edits[i].dry;
+    }
+    SamplerState state = fixture.state();
+    apply_logit_bias(state);
+    apply_penalties(state);
+    apply_dry(state);
+    ASSERT_EQ(edited, fixture.logits) << turn;
+  }
+}
+
 // --- draws ---
 
 TEST(Uniform, IsTheTop53BitsAndStaysBelowOne) {

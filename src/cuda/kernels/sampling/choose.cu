@@ -208,7 +208,8 @@ __device__ __forceinline__ float gather_logit(const SampleParams& params, const 
   const auto lane = static_cast<int32_t>(threadIdx.x % 32);
   const int32_t id = group * kGroup + lane;
   float logit = id < params.vocabulary ? logits[id] : -kInfinity;
-  if (row.edits == 0) return logit;
+  const bool allowed = (mask_word(params, row, group) >> lane & 1U) != 0;
+  if (row.edits == 0) return allowed ? logit : -kInfinity;
   const LogitEdit* edits = params.edits + row.first_edit;
   const int32_t from = first_edit_from(edits, row.edits, group * kGroup);
   const int32_t at = from + lane;
@@ -218,7 +219,7 @@ __device__ __forceinline__ float gather_logit(const SampleParams& params, const 
     if (edited >= (group + 1) * kGroup) break;
     if (edited == id) logit = edited_logit(logit, edits[from + i]);
   }
-  return logit;
+  return allowed ? logit : -kInfinity;
 }
 
 // The chosen groups' logits that may be of the best, unsorted, in shared.gathered. False where there are too many.
@@ -335,8 +336,8 @@ __device__ inline void give_slot(const SampleParams& params, uint32_t slot) {
 }
 
 // The drawn token with all logits sorted.
-__device__ __noinline__ int32_t sample_of_all(const SampleParams& params, const float* logits, int64_t index,
-                                              Shared& shared) {
+__device__ __noinline__ Chosen sample_of_all(const SampleParams& params, const float* logits, int64_t index,
+                                             Shared& shared) {
   const SamplingRow row = params.rows[index];
   const uint32_t slot = take_slot(params, shared);
   uint64_t* keys = params.slot_memory + static_cast<int64_t>(slot) * 2 * params.vocabulary;
@@ -350,34 +351,44 @@ __device__ __noinline__ int32_t sample_of_all(const SampleParams& params, const 
     keys[edit.token] = rank_key(edited_logit(logits[edit.token], edit), edit.token);
   }
   __syncthreads();
+  if (row.mask >= 0) {
+    for (int32_t id = static_cast<int32_t>(threadIdx.x); id < params.vocabulary; id += kThreads) {
+      const bool allowed = (mask_word(params, row, id / kGroup) >> (id % kGroup) & 1U) != 0;
+      if (!allowed) keys[id] = rank_key(-kInfinity, id);
+    }
+    __syncthreads();
+  }
   sort_keys(keys, other, params.vocabulary, shared.sort);
   Candidates list{};
   list.keys = keys;
   list.sums = reinterpret_cast<double*>(other);
   list.partial = shared.partial;
-  list.count = row.top_k == 0 ? params.vocabulary : min(row.top_k, params.vocabulary);
-  const int32_t id = run_stages<kManyItems>(list, row);
+  const int32_t most = most_candidates(row);
+  list.count = most == 0 ? params.vocabulary : min(most, params.vocabulary);
+  const Chosen chosen = run_stages<kManyItems>(list, row);
   give_slot(params, slot);
-  return id;
+  return chosen;
 }
 
 // The drawn token of a row that is not greedy.
-__device__ __forceinline__ int32_t draw_token(const SampleParams& params, const float* logits, int64_t index,
-                                              const SamplingRow& row, float tail, const float (&held)[kKeys],
-                                              Shared& shared) {
+__device__ __forceinline__ Chosen draw_token(const SampleParams& params, const float* logits, int64_t index,
+                                             const SamplingRow& row, float tail, const float (&held)[kKeys],
+                                             Shared& shared) {
   const bool whole = is_whole(row, params.vocabulary);
-  int32_t id = kNone;
+  Chosen chosen{kNone, 0.0F};
   if (!whole || tail != 0.0F) {
-    const int32_t most = row.top_k == 0 ? kMostCandidates : min(row.top_k, kMostCandidates);
+    const int32_t wanted = most_candidates(row);
+    const int32_t most = wanted == 0 ? kMostCandidates : min(wanted, kMostCandidates);
     Candidates list{};
     list.keys = shared.sorted;
     list.sums = shared.sums;
     list.partial = shared.partial;
     list.count = min(most, params.vocabulary);
     find_best(params, logits, row, held, static_cast<uint32_t>(list.count), shared);
-    id = whole ? run_trial<1>(list, row, static_cast<double>(shared.row.edited_sum)) : run_stages<1>(list, row);
+    chosen = whole ? run_trial<1>(list, row, params.vocabulary, static_cast<double>(shared.row.edited_sum))
+                   : run_stages<1>(list, row);
   }
-  return id == kNone ? sample_of_all(params, logits, index, shared) : id;
+  return chosen.id == kNone ? sample_of_all(params, logits, index, shared) : chosen;
 }
 
 __global__ void __launch_bounds__(kThreads, 1) choose_kernel(const __grid_constant__ SampleParams params) {
@@ -400,9 +411,14 @@ __global__ void __launch_bounds__(kThreads, 1) choose_kernel(const __grid_consta
     __syncthreads();
   }
   const DrawStatus status = status_of(shared.row, params.vocabulary);
-  Drawn result{0, status, status == DrawStatus::not_finite ? shared.row.culprit : -1, 0.0F};
+  Drawn result{0, status, status == DrawStatus::not_finite ? shared.row.culprit : -1, 0.0F, 0.0F};
   if (status == DrawStatus::ok) {
-    result.id = greedy ? shared.row.best : draw_token(params, logits, index, row, tail, held, shared);
+    Chosen chosen{shared.row.best, 1.0F};
+    if (!greedy) chosen = draw_token(params, logits, index, row, tail, held, shared);
+    result.id = chosen.id;
+    if (!greedy && row.mirostat != 0) {
+      result.surprise = -static_cast<float>(log2(static_cast<double>(chosen.p)));
+    }
     const double below = static_cast<double>(logits[result.id]) - static_cast<double>(shared.row.largest);
     result.logprob = static_cast<float>(below - log(static_cast<double>(shared.row.sum)));
   }
@@ -449,6 +465,7 @@ void launch_sample(const Queue& queue, const SampleArgs& args) {
   params.slots = static_cast<int32_t>(layout.slots);
   params.rows = args.rows;
   params.edits = args.edits;
+  params.masks = args.masks;
   params.out = args.out;
   params.stats = reinterpret_cast<sampling::TileStats*>(args.scratch);
   params.maxima = reinterpret_cast<float*>(args.scratch + layout.maxima);

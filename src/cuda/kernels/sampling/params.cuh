@@ -45,6 +45,7 @@ struct SampleParams {
   int32_t slots;
   const SamplingRow* rows;
   const LogitEdit* edits;
+  const uint32_t* masks;
   Drawn* out;
   TileStats* stats;  // [rows][tiles]
   float* maxima;     // [rows][groups]
@@ -59,14 +60,20 @@ void launch_tiles(const Queue& queue, const SampleParams& params, int64_t rows);
 
 inline constexpr float kInfinity = __builtin_huge_valf();
 
+// 0: all.
+__device__ __forceinline__ int32_t most_candidates(const SamplingRow& row) {
+  return row.mirostat != 0 ? 0 : row.top_k;
+}
 // Whether all logits may be candidates, not just kMostCandidates.
 __device__ __forceinline__ bool is_whole(const SamplingRow& row, int32_t vocabulary) {
-  return vocabulary > kMostCandidates && (row.top_k == 0 || row.top_k > kMostCandidates);
+  return vocabulary > kMostCandidates && (most_candidates(row) == 0 || most_candidates(row) > kMostCandidates);
 }
 // Such a row is first tried with kMostCandidates: what is beyond them is known by its sum. At which temperature the sum
 // is needed: 1 for filters that may end within the candidates, the row's for a mere draw; 0: no trial.
 __device__ __forceinline__ float tail_temperature(const SamplingRow& row, int32_t vocabulary) {
-  if (row.temperature == 0.0F || !is_whole(row, vocabulary) || row.top_k != 0 || row.typical_p < 1.0F) return 0.0F;
+  if (row.temperature == 0.0F || !is_whole(row, vocabulary)) return 0.0F;
+  if (row.mirostat != 0) return row.temperature;
+  if (row.top_k != 0 || row.typical_p < 1.0F) return 0.0F;
   if (row.top_p < 1.0F || row.min_p > 0.0F) return 1.0F;
   return row.xtc_probability > 0.0F ? 0.0F : row.temperature;
 }
@@ -74,7 +81,13 @@ __device__ __forceinline__ float tail_temperature(const SamplingRow& row, int32_
 __device__ __forceinline__ float edited_logit(float logit, const LogitEdit& edit) {
   logit = __fadd_rn(logit, edit.bias);
   if (edit.repeat != 1.0F) logit = logit > 0.0F ? __fdiv_rn(logit, edit.repeat) : __fmul_rn(logit, edit.repeat);
-  return __fsub_rn(logit, edit.subtract);
+  return __fsub_rn(__fsub_rn(logit, edit.subtract), edit.dry);
+}
+
+// The mask's bits of the 32 tokens from 32 * group on.
+__device__ __forceinline__ uint32_t mask_word(const SampleParams& params, const SamplingRow& row, int32_t group) {
+  if (row.mask < 0) return 0xFFFFFFFFU;
+  return params.masks[static_cast<int64_t>(row.mask) * mask_words(params.vocabulary) + group];
 }
 
 // Larger for larger logits; equal for both zeros.

@@ -9,6 +9,14 @@
 
 namespace minfer::cuda::sampling {
 
+// The drawn token.
+struct Chosen {
+  int32_t id;  // kNone where it can't be told
+  float p;     // among the candidates that were left
+};
+
+inline constexpr int32_t kZipfHead = 100;  // candidates that Mirostat 1 looks at (its paper)
+
 // Candidates [begin, begin + count) of sorted keys. In shared memory, or, with many, in global.
 struct Candidates {
   uint64_t* keys;
@@ -199,9 +207,56 @@ __device__ inline int32_t draw(Candidates& list, const SamplingRow& row, double 
   return max(0, partition_point(0, list.count, [&](int32_t i) { return !(probability_at(list, i) > 0.0F); }) - 1);
 }
 
-// The id of the drawn token; `list` is whole.
+// Mirostat's cut (engine/sampler/mirostat.cpp), after softmax() at the row's temperature. `all`: candidates of which
+// the list may be but the best.
+__device__ __forceinline__ int32_t count_mirostat_2(const Candidates& list, float mu) {
+  const auto surprise = [&](int32_t i) {
+    return -static_cast<float>(log2(static_cast<double>(probability_at(list, i))));
+  };
+  return partition_point(0, list.count, [&](int32_t i) { return !(surprise(i) <= mu); });
+}
+__device__ inline int32_t count_mirostat_1(const Candidates& list, float mu, int32_t all) {
+  const auto i = static_cast<int32_t>(threadIdx.x);
+  double tb = 0;
+  double tt = 0;
+  if (i + 1 < min(kZipfHead, list.count) && probability_at(list, i + 1) > 0.0F) {
+    const double t = log(static_cast<double>(i + 2) / static_cast<double>(i + 1));
+    tb = t * log(static_cast<double>(probability_at(list, i)) / static_cast<double>(probability_at(list, i + 1)));
+    tt = t * t;
+  }
+  tb = block_sum(tb, list.partial);
+  tt = block_sum(tt, list.partial);
+  const double s = tt > 0.0 ? tb / tt : 1.0;
+  const double epsilon = s - 1.0;
+  const double base = epsilon * exp2(static_cast<double>(mu)) / (1.0 - pow(static_cast<double>(all), -epsilon));
+  const double k = pow(base, 1.0 / s);
+  return isfinite(k) ? static_cast<int32_t>(fmin(fmax(k, 1.0), static_cast<double>(all))) : all;
+}
+
 template <int kItems>
-__device__ inline int32_t run_stages(Candidates& list, const SamplingRow& row) {
+__device__ inline Chosen chosen_at(Candidates& list, const SamplingRow& row, double with_tail) {
+  const int32_t at = draw<kItems>(list, row, with_tail);
+  if (at == list.count) return {kNone, 0.0F};
+  return {key_id(list.keys[list.begin + at]), probability_at(list, at)};
+}
+
+// As run_trial(), with Mirostat in place of the filters; `list` is whole where `all` is its count.
+template <int kItems>
+__device__ inline Chosen run_mirostat(Candidates& list, const SamplingRow& row, int32_t all, double tail) {
+  list.temperature = row.temperature;
+  softmax<kItems>(list, tail);
+  const int32_t count =
+      row.mirostat == 1 ? count_mirostat_1(list, row.mirostat_mu, all) : count_mirostat_2(list, row.mirostat_mu);
+  if (list.count < all && count >= list.count) return {kNone, 0.0F};
+  list.count = max(count, 1);
+  __syncthreads();
+  return chosen_at<kItems>(list, row, 0.0);
+}
+
+// The drawn token; `list` is whole.
+template <int kItems>
+__device__ inline Chosen run_stages(Candidates& list, const SamplingRow& row) {
+  if (row.mirostat != 0) return run_mirostat<kItems>(list, row, list.count, 0.0);
   if (row.typical_p < 1.0F) keep_typical<kItems>(list, row.typical_p);
   if (row.top_p < 1.0F) {
     softmax<kItems>(list, 0.0);
@@ -212,13 +267,14 @@ __device__ inline int32_t run_stages(Candidates& list, const SamplingRow& row) {
   }
   if (row.min_p > 0.0F) list.count = count_min_p(list, row.min_p);
   apply_xtc<kItems>(list, row);
-  return key_id(list.keys[list.begin + draw<kItems>(list, row, 0.0)]);
+  return chosen_at<kItems>(list, row, 0.0);
 }
 
-// As run_stages() for a list that is but the best of all candidates; `tail` as of tail_temperature. kNone where it
+// As run_stages() for a list that is but the best of `all` candidates; `tail` as of tail_temperature. kNone where it
 // takes more of them to tell.
 template <int kItems>
-__device__ inline int32_t run_trial(Candidates& list, const SamplingRow& row, double tail) {
+__device__ inline Chosen run_trial(Candidates& list, const SamplingRow& row, int32_t all, double tail) {
+  if (row.mirostat != 0) return run_mirostat<kItems>(list, row, all, tail);
   bool open = true;
   if (row.top_p < 1.0F) {
     softmax<kItems>(list, tail);
@@ -233,10 +289,9 @@ __device__ inline int32_t run_trial(Candidates& list, const SamplingRow& row, do
     list.count = count;
   }
   const bool filtered = row.top_p < 1.0F || row.min_p > 0.0F;
-  if (open && filtered) return kNone;
+  if (open && filtered) return {kNone, 0.0F};
   if (filtered) apply_xtc<kItems>(list, row);
-  const int32_t at = draw<kItems>(list, row, open ? tail : 0.0);
-  return at == list.count ? kNone : key_id(list.keys[list.begin + at]);
+  return chosen_at<kItems>(list, row, open ? tail : 0.0);
 }
 
 }  // namespace minfer::cuda::sampling

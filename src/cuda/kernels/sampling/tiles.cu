@@ -141,15 +141,34 @@ __device__ __forceinline__ float finite_or_zero(float x) {
   return x > -kInfinity && x < kInfinity ? x : 0.0F;
 }
 
-// The tile after the row's edits; its largest then, in every thread.
+// Forbids what the mask does not allow.
+__device__ __forceinline__ void apply_mask(const SampleParams& params, const SamplingRow& row, int32_t begin,
+                                           float4 (&quads)[kQuads]) {
+#pragma unroll
+  for (int q = 0; q < kQuads; ++q) {
+    const int32_t column = begin + (q * kThreads + static_cast<int32_t>(threadIdx.x)) * 4;
+    if (column >= params.vocabulary) continue;
+    const uint32_t allowed = mask_word(params, row, column / kGroup) >> (column % kGroup);
+    if ((allowed & 1U) == 0) quads[q].x = -kInfinity;
+    if ((allowed & 2U) == 0) quads[q].y = -kInfinity;
+    if ((allowed & 4U) == 0) quads[q].z = -kInfinity;
+    if ((allowed & 8U) == 0) quads[q].w = -kInfinity;
+  }
+}
+
+// The tile after the row's edits and mask; its largest then, in every thread.
 __device__ __forceinline__ float edit_tile(const SampleParams& params, const SamplingRow& row, int32_t begin,
                                            Shared& shared, float4 (&quads)[kQuads], float largest, bool& broken) {
-  if (row.edits == 0) return largest;
-  const LogitEdit* edits = params.edits + row.first_edit;
-  const int32_t from = first_edit_from(edits, row.edits, begin);
-  const int32_t to = first_edit_from(edits, row.edits, begin + kTile);
-  if (from == to) return largest;
-  broken = apply_edits(edits, from, to, begin, shared.values, quads);
+  bool changed = row.mask >= 0;
+  if (row.edits != 0) {
+    const LogitEdit* edits = params.edits + row.first_edit;
+    const int32_t from = first_edit_from(edits, row.edits, begin);
+    const int32_t to = first_edit_from(edits, row.edits, begin + kTile);
+    if (from != to) broken = apply_edits(edits, from, to, begin, shared.values, quads);
+    changed = changed || from != to;
+  }
+  if (!changed) return largest;
+  if (row.mask >= 0) apply_mask(params, row, begin, quads);
   return block_largest(largest_of(quads), shared.edited);
 }
 
