@@ -44,14 +44,17 @@ Batcher::Batcher(Runner& runner, const tokenizer::Tokenizer& tokenizer, const Ba
   running_.reserve(streams);
   pending_.reserve(streams);
   shares_.reserve(streams);
-  entries_.reserve(streams);
+  leaving_.reserve(streams);
+  for (Step& step : steps_) step.entries.reserve(streams);
   output_rows_.reserve(static_cast<size_t>(runner.options().outputs));
   sequences_.reserve(streams);
   draws_.reserve(streams);
   token_ids_.reserve(rows);
 }
 
-Batcher::~Batcher() = default;
+Batcher::~Batcher() {
+  drop_steps();
+}
 
 RequestId Batcher::submit(Request request, Listener listener) {
   if (static_cast<int64_t>(waiting_.size()) >= options_.max_waiting) {
@@ -82,6 +85,7 @@ void Batcher::cancel_all() {
 }
 
 void Batcher::fail_all(const Error& error) {
+  drop_steps();
   for (auto& stream : waiting_) fail_stream(*stream, error);
   for (auto& stream : running_) fail_stream(*stream, error);
   waiting_.clear();
@@ -102,14 +106,17 @@ BatcherStats Batcher::stats() const {
 bool Batcher::step() {
   end_cancelled();
   admit();
-  if (running_.empty()) return false;
   const auto start = std::chrono::steady_clock::now();
-  plan_step();
-  if (!entries_.empty()) {
-    run_step();
-    record_cost(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  if (steps_in_flight_ == 0 && plan_step()) submit_step();
+  if (may_run_ahead() && plan_step()) submit_step();
+  if (steps_in_flight_ > 0) {
+    const Step& step = first_step();
+    take_step();
+    record_cost(step, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   remove_ended();
+  // The rows of those that have just ended.
+  while (running_.empty() && steps_in_flight_ > 0) take_step();
   return !running_.empty() || !waiting_.empty();
 }
 
@@ -136,7 +143,7 @@ int64_t Batcher::promised_pages(size_t group) const {
   int64_t pages = 0;
   for (const auto& stream : running_) {
     const Sequence& sequence = stream->sequence();
-    const int64_t known = sequence.length() + static_cast<int64_t>(stream->pending().size());
+    const int64_t known = stream->length_in_flight() + stream->unsubmitted();
     const int64_t held =
         static_cast<int64_t>(sequence.pages(group).size()) - sequence.first_token(group) / graph::kPageTokens;
     pages += std::max<int64_t>(0, pages_for(group, known) - held);
@@ -196,7 +203,10 @@ void Batcher::fail_stream(Stream& stream, const Error& error) {
 }
 
 void Batcher::remove_ended() {
-  std::erase_if(running_, [](const auto& stream) { return stream->ended(); });
+  for (auto& stream : running_) {
+    if (stream->ended() && stream->in_flight()) leaving_.push_back(std::move(stream));
+  }
+  std::erase_if(running_, [](const auto& stream) { return stream == nullptr || stream->ended(); });
 }
 
 }  // namespace minfer::engine

@@ -5,9 +5,15 @@
 // tokens are those that it would get alone, bit for bit. Everything is deterministic given the same calls in the same
 // order.
 //
+// Where the device draws, it does not wait for the host: a step is built and submitted while the one before it runs, on
+// the assumption that every stream goes on, with tokens that the host does not know yet; then the tokens of that one
+// are handled. A stream that ends has a row too many in the step in flight, which is dropped. What can't be done ahead
+// (a full context, preemption, draws that need logits, speculation) waits until no step is in flight.
+//
 // One thread makes all calls; engine.hpp has one for it. Listeners are called from step(); they may cancel().
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -59,8 +65,8 @@ class Batcher {
   void cancel_all();
   // Ends all requests with StopReason::failed.
   void fail_all(const Error& error);
-  // Runs one step; false where no request is left. What fails in one request ends that one; what fails in the device
-  // ends all that run.
+  // Brings the results of one step, and may leave the next in flight; false where no request is left. What fails in one
+  // request ends that one; what fails in the device ends those of the step.
   bool step();
   BatcherStats stats() const;
 
@@ -70,6 +76,13 @@ class Batcher {
     int64_t rows;         // of its pending tokens
     bool has_logits;      // they are all that is pending
     int64_t drafted = 0;  // rows behind those
+  };
+  // A step from its plan until its results are handled.
+  struct Step {
+    std::vector<Entry> entries;
+    bool draws = false;
+    bool gives_logits = false;
+    std::optional<Error> error;  // of submitting it: there is nothing to wait for
   };
 
   void end_cancelled();
@@ -82,9 +95,16 @@ class Batcher {
   void fail_stream(Stream& stream, const Error& error);
   void remove_ended();
 
+  // The step that is being built, and the earliest that was submitted.
+  Step& next_step() { return steps_[static_cast<size_t>((first_step_ + steps_in_flight_) % graph::kMostStepsInFlight)]; }
+  Step& first_step() { return steps_[static_cast<size_t>(first_step_)]; }
+  bool may_run_ahead() const;
   void shift_or_end(Stream& stream);
-  void plan_step();
-  void add_decode(Stream& stream);
+  // Plans the next step; false where there is nothing to run, or with a step in flight, where it has to be over first.
+  bool plan_step();
+  bool is_context_full(const Stream& stream) const;
+  // False where it needs pages that only preemption gives, and a step is in flight.
+  bool add_decode(Stream& stream);
   void add_prompt(Stream& stream, int64_t rows);
   void add_drafts();
   void give_way();
@@ -92,12 +112,17 @@ class Batcher {
   Stream* latest_preemptable() const;
   void preempt(Stream& stream);
   void requeue_preempted();
-  void run_step();
+  void collect_rows();
   // Whether the device is to draw the tokens of this step; then draws_ says how.
   bool plan_draws();
-  void take_logits(std::span<const float> logits);
-  void take_drawn(std::span<const graph::Drawn> drawn);
-  void record_cost(double seconds);
+  void submit_step();
+  // Waits for the earliest step and handles its results.
+  void take_step();
+  void take_logits(const Step& step, std::span<const float> logits);
+  void take_drawn(const Step& step, std::span<const graph::Drawn> drawn);
+  // Waits for all steps, whatever comes of them.
+  void drop_steps();
+  void record_cost(const Step& step, double seconds);
 
   Runner& runner_;
   const tokenizer::Tokenizer& tokenizer_;
@@ -109,10 +134,14 @@ class Batcher {
   std::optional<SessionTarget> session_target_;
   std::deque<std::unique_ptr<Stream>> waiting_;   // in order of arrival
   std::vector<std::unique_ptr<Stream>> running_;  // in order of arrival
+  std::vector<std::unique_ptr<Stream>> leaving_;  // have ended, with rows in a step in flight
+  // A ring of those in flight, and the one that is being built.
+  std::array<Step, graph::kMostStepsInFlight> steps_;
+  int64_t first_step_ = 0;
+  int64_t steps_in_flight_ = 0;
   // The step being built; kept for their capacity.
   std::vector<int64_t> pending_;
   std::vector<int64_t> shares_;
-  std::vector<Entry> entries_;
   std::vector<int32_t> token_ids_;
   std::vector<int32_t> output_rows_;
   std::vector<graph::SequenceStep> sequences_;

@@ -11,9 +11,19 @@
 
 namespace minfer::engine {
 
+bool Batcher::may_run_ahead() const {
+  if (steps_in_flight_ != 1 || options_.make_proposer || !runner_.runs_ahead()) return false;
+  const Step& step = steps_[static_cast<size_t>(first_step_)];
+  return !step.error && !step.gives_logits;
+}
+
+bool Batcher::is_context_full(const Stream& stream) const {
+  return stream.length_in_flight() >= runner_.options().context_tokens;
+}
+
 // Makes room in a full context, or ends the stream.
 void Batcher::shift_or_end(Stream& stream) {
-  if (stream.sequence().length() < runner_.options().context_tokens) return;
+  if (!is_context_full(stream)) return;
   try {
     if (!stream.shift()) end(stream, StopReason::context_full);
   } catch (const Error& error) {
@@ -21,54 +31,70 @@ void Batcher::shift_or_end(Stream& stream) {
   }
 }
 
-void Batcher::plan_step() {
-  entries_.clear();
-  for (auto& stream : running_) shift_or_end(*stream);
-  remove_ended();
+bool Batcher::plan_step() {
+  const bool ahead = steps_in_flight_ > 0;
+  next_step().entries.clear();
+  for (auto& stream : running_) {
+    if (!ahead) {
+      shift_or_end(*stream);
+    } else if (stream->unsubmitted() > 0 && is_context_full(*stream)) {
+      return false;
+    }
+  }
+  if (!ahead) remove_ended();
   pending_.clear();
-  for (const auto& stream : running_) pending_.push_back(static_cast<int64_t>(stream->pending().size()));
+  for (const auto& stream : running_) pending_.push_back(stream->unsubmitted());
   shares_.resize(pending_.size());
   share_rows(pending_, runner_.options().batch_tokens, shares_);
   for (size_t i = 0; i < running_.size(); ++i) {
-    if (pending_[i] == 1 && shares_[i] == 1) add_decode(*running_[i]);
+    if (pending_[i] == 1 && shares_[i] == 1 && !add_decode(*running_[i])) return false;
   }
   for (size_t i = 0; i < running_.size(); ++i) {
     if (pending_[i] > 1) add_prompt(*running_[i], shares_[i]);
   }
   add_drafts();
   // Prompts that hold each other's pages: the latest gives way, and the next step goes on.
-  if (entries_.empty() && !running_.empty()) give_way();
+  if (!ahead && next_step().entries.empty() && !running_.empty()) give_way();
   requeue_preempted();
+  Step& step = next_step();
+  if (step.entries.empty()) return false;
+  collect_rows();
+  step.draws = plan_draws();
+  step.gives_logits = !output_rows_.empty() && !step.draws;
+  return !ahead || !step.gives_logits;
 }
 
-void Batcher::add_decode(Stream& stream) {
-  while (!stream.preempted && !stream.sequence().reserve(1)) {
+bool Batcher::add_decode(Stream& stream) {
+  while (!stream.preempted && !stream.reserve(1)) {
+    if (steps_in_flight_ > 0) return false;
     Stream* victim = latest_preemptable();
     if (victim == nullptr || (victim == &stream && running_.size() == 1)) {
-      return fail_stream(stream, no_pages(stream));
+      fail_stream(stream, no_pages(stream));
+      return true;
     }
     preempt(*victim);
   }
-  if (!stream.preempted) entries_.push_back({&stream, 1, !stream.is_finishing()});
+  if (!stream.preempted) next_step().entries.push_back({&stream, 1, !stream.is_finishing()});
+  return true;
 }
 
 void Batcher::add_prompt(Stream& stream, int64_t rows) {
-  while (rows > 0 && !stream.preempted && !stream.sequence().reserve(rows)) {
+  while (rows > 0 && !stream.preempted && !stream.reserve(rows)) {
     rows = (rows - 1) / graph::kPageTokens * graph::kPageTokens;
   }
   if (rows > 0 && !stream.preempted) {
-    entries_.push_back({&stream, rows, rows == static_cast<int64_t>(stream.pending().size())});
+    next_step().entries.push_back({&stream, rows, rows == stream.unsubmitted()});
   }
 }
 
 // Rows and outputs that are left over go to drafts, in order of arrival.
 void Batcher::add_drafts() {
   int64_t rows = 0, outputs = 0;
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : next_step().entries) {
     rows += entry.rows;
     outputs += entry.has_logits ? 1 : 0;
   }
-  for (Entry& entry : entries_) {
+  for (Entry& entry : next_step().entries) {
     Stream& stream = *entry.stream;
     stream.drop_draft();
     if (entry.rows > 1 || !entry.has_logits) continue;
@@ -77,7 +103,7 @@ void Batcher::add_drafts() {
         std::min({runner_.options().batch_tokens - rows, runner_.options().outputs - outputs, context});
     stream.propose(most, rows - 1, cost_);
     entry.drafted = static_cast<int64_t>(stream.draft().tokens.size());
-    if (entry.drafted > 0 && !stream.sequence().reserve(1 + entry.drafted)) {
+    if (entry.drafted > 0 && !stream.reserve(1 + entry.drafted)) {
       stream.drop_draft();
       entry.drafted = 0;
     }
@@ -106,7 +132,7 @@ Stream* Batcher::latest_preemptable() const {
 }
 
 void Batcher::preempt(Stream& stream) {
-  std::erase_if(entries_, [&](const Entry& entry) { return entry.stream == &stream; });
+  std::erase_if(next_step().entries, [&](const Entry& entry) { return entry.stream == &stream; });
   stream.preempt();
   ++stats_.preemptions;
 }
@@ -121,34 +147,18 @@ void Batcher::requeue_preempted() {
   }
 }
 
-void Batcher::run_step() {
+void Batcher::collect_rows() {
   token_ids_.clear();
   output_rows_.clear();
   sequences_.clear();
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : next_step().entries) {
     const Stream& stream = *entry.stream;
-    const auto pending = stream.pending().first(static_cast<size_t>(entry.rows));
     const int64_t first_row = static_cast<int64_t>(token_ids_.size());
-    sequences_.push_back(stream.sequence().step(first_row, entry.rows + entry.drafted));
-    token_ids_.insert(token_ids_.end(), pending.begin(), pending.end());
+    sequences_.push_back(stream.step(first_row, entry.rows + entry.drafted));
+    stream.append_ids(entry.rows, token_ids_);
     token_ids_.insert(token_ids_.end(), stream.draft().tokens.begin(), stream.draft().tokens.end());
     for (int64_t i = 0; entry.has_logits && i <= entry.drafted; ++i) {
       output_rows_.push_back(static_cast<int32_t>(first_row + entry.rows - 1 + i));
-    }
-  }
-  ++stats_.steps;
-  stats_.rows += static_cast<int64_t>(token_ids_.size());
-  try {
-    const bool draws = plan_draws();
-    const auto logits = runner_.step({token_ids_, output_rows_, sequences_, draws_});
-    if (draws) {
-      take_drawn(runner_.drawn());
-    } else {
-      take_logits(logits);
-    }
-  } catch (const Error& error) {
-    for (const Entry& entry : entries_) {
-      if (!entry.stream->ended()) fail_stream(*entry.stream, error);
     }
   }
 }
@@ -156,22 +166,74 @@ void Batcher::run_step() {
 bool Batcher::plan_draws() {
   draws_.clear();
   if (!runner_.draws() || output_rows_.empty()) return false;
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : next_step().entries) {
     if (entry.drafted > 0 || (entry.has_logits && !entry.stream->prepare_draw())) return false;
   }
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : next_step().entries) {
     if (entry.has_logits) draws_.push_back(entry.stream->row_draw());
   }
   return true;
 }
 
-void Batcher::take_drawn(std::span<const graph::Drawn> drawn) {
-  size_t next = 0;
-  for (const Entry& entry : entries_) {
+void Batcher::submit_step() {
+  Step& step = next_step();
+  ++stats_.steps;
+  stats_.rows += static_cast<int64_t>(token_ids_.size());
+  step.error.reset();
+  try {
+    runner_.submit({token_ids_, output_rows_, sequences_, draws_});
+  } catch (const Error& error) {
+    step.error = error;
+  }
+  ++steps_in_flight_;
+  int32_t output = 0;
+  for (const Entry& entry : step.entries) {
+    entry.stream->submitted(entry.rows, step.draws && entry.has_logits ? output++ : graph::kNoOutput);
+  }
+}
+
+void Batcher::take_step() {
+  const Step& step = first_step();
+  first_step_ = (first_step_ + 1) % graph::kMostStepsInFlight;
+  --steps_in_flight_;
+  for (const Entry& entry : step.entries) entry.stream->arrived(entry.rows, step.draws && entry.has_logits);
+  try {
+    if (step.error) throw *step.error;
+    const graph::StepResult result = runner_.wait();
+    if (step.draws) {
+      take_drawn(step, result.drawn);
+    } else {
+      take_logits(step, result.logits);
+    }
+  } catch (const Error& error) {
+    for (const Entry& entry : step.entries) {
+      if (!entry.stream->ended()) fail_stream(*entry.stream, error);
+    }
+  }
+  std::erase_if(leaving_, [](const auto& stream) { return !stream->in_flight(); });
+}
+
+void Batcher::drop_steps() {
+  while (runner_.in_flight() > 0) {
+    try {
+      runner_.wait();
+    } catch (const std::exception&) {
+      // Its requests end, or have ended.
+    }
+  }
+  steps_in_flight_ = 0;
+  leaving_.clear();
+}
+
+void Batcher::take_drawn(const Step& step, std::span<const graph::Drawn> drawn) {
+  for (const Entry& entry : step.entries) {
     Stream& stream = *entry.stream;
+    const auto mine = drawn.first(entry.has_logits ? 1 : 0);
+    drawn = drawn.subspan(mine.size());
+    if (stream.ended()) continue;
     try {
       const auto reason =
-          entry.has_logits ? stream.advance_drawn(entry.rows, drawn[next++]) : stream.advance(entry.rows, {});
+          entry.has_logits ? stream.advance_drawn(entry.rows, mine[0]) : stream.advance(entry.rows, {});
       if (reason) end(stream, *reason);
     } catch (const Error& error) {
       fail_stream(stream, error);
@@ -179,29 +241,32 @@ void Batcher::take_drawn(std::span<const graph::Drawn> drawn) {
   }
 }
 
-void Batcher::take_logits(std::span<const float> logits) {
+void Batcher::take_logits(const Step& step, std::span<const float> logits) {
   const size_t vocabulary = static_cast<size_t>(runner_.model().config().vocabulary);
-  for (const Entry& entry : entries_) {
+  for (const Entry& entry : step.entries) {
     Stream& stream = *entry.stream;
-    const size_t mine = entry.has_logits ? static_cast<size_t>(1 + entry.drafted) * vocabulary : 0;
+    const auto mine = logits.first(entry.has_logits ? static_cast<size_t>(1 + entry.drafted) * vocabulary : 0);
+    logits = logits.subspan(mine.size());
+    if (stream.ended()) continue;
     try {
-      const auto reason = stream.advance(entry.rows, logits.first(mine));
+      const auto reason = stream.advance(entry.rows, mine);
       if (reason) end(stream, *reason);
     } catch (const Error& error) {
       fail_stream(stream, error);
     }
-    logits = logits.subspan(mine);
   }
 }
 
 // What speculation learns from a step: steps with a prompt's rows tell nothing.
-void Batcher::record_cost(double seconds) {
-  for (const Entry& entry : entries_) {
+void Batcher::record_cost(const Step& step, double seconds) {
+  if (!options_.make_proposer) return;
+  int64_t rows = 0;
+  for (const Entry& entry : step.entries) {
     if (entry.rows > 1 || !entry.has_logits) return;
+    rows += entry.rows + entry.drafted;
   }
-  const int64_t rows = static_cast<int64_t>(token_ids_.size());
   cost_.record(rows, seconds);
-  for (const Entry& entry : entries_) entry.stream->record_draft(cost_, rows - 1 - entry.drafted);
+  for (const Entry& entry : step.entries) entry.stream->record_draft(cost_, rows - 1 - entry.drafted);
 }
 
 }  // namespace minfer::engine

@@ -96,8 +96,14 @@ void Runner::check_tokens(std::span<const int32_t> ids) const {
   }
 }
 
-std::span<const float> Runner::step(const graph::StepData& data) {
-  check_tokens(data.token_ids);
+void Runner::check_step(const graph::StepData& data) const {
+  for (const int32_t id : data.token_ids) {
+    if (!graph::is_drawn_token(id)) {
+      check_tokens({&id, 1});
+    } else {
+      check(runs_ahead() && graph::drawn_output(id) < last_draws_, "a token that no step has drawn");
+    }
+  }
   const auto tokens = static_cast<int64_t>(data.token_ids.size());
   const auto outputs = static_cast<int64_t>(data.output_rows.size());
   if (tokens < 1 || tokens > options_.batch_tokens) {
@@ -108,23 +114,49 @@ std::span<const float> Runner::step(const graph::StepData& data) {
          outputs, tokens, options_.outputs);
   }
   check(data.draws.empty() || draws(), "draws of a device that draws none");
+  for (const graph::RowDraw& draw : data.draws) {
+    check(draw.counted == graph::kNoOutput || draw.counted < last_draws_, "a token that no step has drawn");
+  }
+  const bool ahead = runs_ahead() && !gives_logits_ && !data.gives_logits();
+  check(in_flight_ == 0 || (ahead && in_flight_ < graph::kMostStepsInFlight), "a step behind one in flight");
+}
+
+void Runner::submit(const graph::StepData& data) {
+  check_step(data);
+  const auto tokens = static_cast<int64_t>(data.token_ids.size());
+  const auto outputs = static_cast<int64_t>(data.output_rows.size());
   const bool decode = std::all_of(data.sequences.begin(), data.sequences.end(),
                                   [](const graph::SequenceStep& sequence) { return sequence.rows == 1; });
   const graph::StepKind kind = decode && tokens <= options_.outputs ? graph::StepKind::decode : graph::StepKind::mixed;
   const auto parts = stages(graph::bucket_shape(tokens, outputs, options_.batch_tokens, kind));
-  std::span<const float> logits;
   for (const Stage& stage : parts) {
     imports_.clear();
     for (const graph::PartImport& from : stage.imports) {
       imports_.push_back(parts[from.part].executable->exported(from.export_index));
       copied_bytes_ += static_cast<int64_t>(imports_.back().size_bytes());
     }
+    const bool last = &stage == &parts.back();
     graph::StepData part = data;
-    if (&stage != &parts.back()) part.draws = {};
-    logits = stage.executable->run(part, imports_);
+    if (!last) part.draws = {};
+    stage.executable->submit(part, imports_);
+    if (!last) stage.executable->wait();
   }
-  drawn_ = parts.back().executable->drawn();
-  return logits;
+  waited_for_[static_cast<size_t>(in_flight_++)] = parts.back().executable.get();
+  gives_logits_ = data.gives_logits();
+  last_draws_ = static_cast<int64_t>(data.draws.size());
+}
+
+graph::StepResult Runner::wait() {
+  check(in_flight_ > 0, "no step to wait for");
+  graph::Executable* const earliest = waited_for_[0];
+  waited_for_[0] = waited_for_[1];
+  --in_flight_;
+  return earliest->wait();
+}
+
+std::span<const float> Runner::step(const graph::StepData& data) {
+  submit(data);
+  return wait().logits;
 }
 
 }  // namespace minfer::engine

@@ -5,6 +5,7 @@
 // the runner.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -60,12 +61,18 @@ class Runner {
 
   // Errors: invalid_input for an id that is not in the vocabulary.
   void check_tokens(std::span<const int32_t> ids) const;
-  // Runs one step of at most batch_tokens rows and `outputs` outputs; ids are checked (check_tokens).
-  // Returns logits [outputs][vocabulary], valid until the next step.
+  // Starts one step of at most batch_tokens rows and `outputs` outputs; ids are checked (check_tokens). Steps are waited
+  // for in their order; one that gives no logits may be submitted while one other is in flight that gives none, where
+  // runs_ahead(). Errors: those of Executable::submit; nothing is to be waited for then.
+  void submit(const graph::StepData& data);
+  // The result of the earliest step in flight, valid until the next submit(). Errors: device; that step is over then.
+  graph::StepResult wait();
+  // Both; returns the logits.
   std::span<const float> step(const graph::StepData& data);
-  // Whether steps may ask for draws; and what the last one drew, valid until the next.
+  int64_t in_flight() const { return in_flight_; }
+  // Whether steps may ask for draws; and whether such steps may be submitted behind one in flight.
   bool draws() const { return devices_[placement_.parts.back().device]->draws(); }
-  std::span<const graph::Drawn> drawn() const { return drawn_; }
+  bool runs_ahead() const { return placement_.parts.size() == 1 && draws(); }
 
  private:
   // What a part has on its device.
@@ -81,6 +88,7 @@ class Runner {
   };
 
   void load(const graph::ProgressFn& progress);
+  void check_step(const graph::StepData& data) const;
   std::span<const Stage> stages(const graph::StepShape& shape);
 
   const model::Model& model_;
@@ -93,7 +101,10 @@ class Runner {
   std::unique_ptr<KvCache> cache_;
   std::map<graph::StepShape, std::vector<Stage>> stages_;
   std::vector<std::span<const float>> imports_;  // of the stage that runs
-  std::span<const graph::Drawn> drawn_;
+  std::array<graph::Executable*, graph::kMostStepsInFlight> waited_for_{};  // the earliest first
+  int64_t in_flight_ = 0;
+  bool gives_logits_ = false;  // the last step submitted
+  int64_t last_draws_ = 0;     // of that step
   int64_t copied_bytes_ = 0;
 };
 

@@ -39,6 +39,36 @@ std::span<const int32_t> Stream::pending() const {
   return std::span(tokens_).subspan(static_cast<size_t>(sequence_.length()));
 }
 
+// Whether a token that is being drawn goes into the next step: not where it is known to be the last.
+bool Stream::runs_awaited() const {
+  if (is_finishing()) return false;
+  return has_session() || request_.max_tokens < 0 || result_.generated_tokens + awaited_ < request_.max_tokens;
+}
+
+int64_t Stream::unsubmitted() const {
+  const int64_t known = static_cast<int64_t>(pending().size()) - submitted_rows_;
+  return known + (runs_awaited() ? awaited_ : 0);
+}
+
+void Stream::append_ids(int64_t rows, std::vector<int32_t>& ids) const {
+  const auto known = std::min(static_cast<size_t>(submitted_rows_ + rows), pending().size());
+  for (size_t i = static_cast<size_t>(submitted_rows_); i < known; ++i) ids.push_back(pending()[i]);
+  if (known < static_cast<size_t>(submitted_rows_ + rows)) ids.push_back(graph::drawn_token(awaited_output_));
+}
+
+void Stream::submitted(int64_t rows, int32_t output) {
+  submitted_rows_ += rows;
+  if (output == graph::kNoOutput) return;
+  ++awaited_;
+  awaited_output_ = output;
+}
+
+void Stream::arrived(int64_t rows, bool drawn) {
+  submitted_rows_ -= rows;
+  if (drawn) --awaited_;
+  if (awaited_ == 0) awaited_output_ = graph::kNoOutput;
+}
+
 void Stream::load(const SessionTarget& target) {
   // A path that can't be looked at is for load_session to complain of.
   std::error_code error;

@@ -33,6 +33,9 @@ class Stream {
   RequestId id() const { return id_; }
   // Known tokens that are not in the cache: at least one while it runs.
   std::span<const int32_t> pending() const;
+  // The rows that it has for the next step: of its pending tokens those that no step in flight has, and the one that is
+  // being drawn, where that is to run.
+  int64_t unsubmitted() const;
   Sequence& sequence() { return sequence_; }
   const Sequence& sequence() const { return sequence_; }
   // A cache that was shifted, or is from a file, is not what its tokens would give anew.
@@ -42,6 +45,11 @@ class Stream {
   bool is_finishing() const { return last_reason_.has_value(); }
   bool has_started() const { return started_; }
   bool ended() const { return ended_; }
+
+  // Steps in flight have rows of it.
+  bool in_flight() const { return submitted_rows_ > 0; }
+  // Of the sequence, those rows included.
+  int64_t length_in_flight() const { return sequence_.length() + submitted_rows_; }
 
   // Set by the batcher.
   bool cancelled = false;
@@ -63,13 +71,25 @@ class Stream {
   void drop_draft() { draft_.clear(); }
   const Draft& draft() const { return draft_; }
 
+  // For a step that is being built: pages for its next `rows` rows; the rows; their ids.
+  bool reserve(int64_t rows) { return sequence_.reserve(submitted_rows_ + rows); }
+  graph::SequenceStep step(int64_t first_row, int64_t rows) const {
+    return sequence_.step(first_row, rows, submitted_rows_);
+  }
+  void append_ids(int64_t rows, std::vector<int32_t>& ids) const;
+  // What it is asked to draw there, where the device can: in a step behind those in flight.
+  bool prepare_draw() { return sampler_.prepare_draw(awaited_output_); }
+  graph::RowDraw row_draw() { return sampler_.row_draw(); }
+  // The step is in flight; its next token is drawn at `output`, or the step has none of its outputs (graph::kNoOutput).
+  void submitted(int64_t rows, int32_t output);
+  // It is no longer; one of the two advances follows if the stream has not ended meanwhile.
+  void arrived(int64_t rows, bool drawn);
+
   // The step has run its first `rows` pending tokens and, if those were all, its draft; `logits` are then those after
   // the last of them and after each of the draft [1 + drafted][vocabulary], else empty. Draws what follows and hands
   // the text out; the reason where that ends it. Errors: those of the sampler.
   std::optional<StopReason> advance(int64_t rows, std::span<const float> logits);
-  // The same where the device drew the next token of its last row: what it is asked to do, where it can be asked.
-  bool prepare_draw() { return sampler_.prepare_draw(); }
-  graph::RowDraw row_draw() { return sampler_.row_draw(); }
+  // The same where the device drew the next token of its last row.
   std::optional<StopReason> advance_drawn(int64_t rows, const graph::Drawn& drawn);
   void record_draft(const StepCost& cost, int64_t other_rows);
   // Tells the listener. `error` with StopReason::failed.
@@ -81,6 +101,7 @@ class Stream {
   bool pending_exceeds_context() const { return tokens_.size() > context_tokens_; }
   void load(const SessionTarget& target);
   void make_room(const SessionTarget& target);
+  bool runs_awaited() const;
 
   RequestId id_;
   Request request_;
@@ -98,6 +119,9 @@ class Stream {
   int64_t accepted_ = 0;
   Result result_;
   std::optional<StopReason> last_reason_;
+  int64_t submitted_rows_ = 0;  // of the steps in flight
+  int64_t awaited_ = 0;         // tokens that those draw
+  int32_t awaited_output_ = graph::kNoOutput;  // of the last one
   size_t context_tokens_;
   bool started_ = false;
   bool ended_ = false;

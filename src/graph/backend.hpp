@@ -82,12 +82,33 @@ struct SequenceStep {
   std::array<std::span<const int32_t>, kMaxKvGroups> pages;
 };
 
+// In place of a token id: the token that is drawn at an output of the step submitted before, which the host need not
+// know yet.
+constexpr int32_t drawn_token(int32_t output) {
+  return -1 - output;
+}
+constexpr bool is_drawn_token(int32_t id) {
+  return id < 0;
+}
+constexpr int32_t drawn_output(int32_t id) {
+  return -1 - id;
+}
+
 struct StepData {
-  std::span<const int32_t> token_ids;       // one a row
+  std::span<const int32_t> token_ids;       // one a row; some may be drawn_token(), where the step before draws
   std::span<const int32_t> output_rows;     // rows whose logits are wanted, ascending
   std::span<const SequenceStep> sequences;  // cover the rows in order
   // One an output row: tokens are to be drawn, on a device that draws. Empty: the logits are wanted.
   std::span<const RowDraw> draws = {};
+
+  // Whether anything but drawn tokens comes back.
+  bool gives_logits() const { return !output_rows.empty() && draws.empty(); }
+};
+
+// What a step gave, valid until the next one is submitted in the same workspace.
+struct StepResult {
+  std::span<const float> logits;  // f32 [outputs][vocabulary]; none from a part without, nor where tokens are drawn
+  std::span<const Drawn> drawn;   // one a row of its draws
 };
 
 // The memory in which executables run: values and scratch. It is allocated once, at the size of the largest step;
@@ -98,16 +119,22 @@ class Workspace {
   virtual int64_t bytes() const = 0;
 };
 
+// How many steps of a workspace may be submitted and not waited for, on a device that draws, where none of them gives
+// logits or exports. All other steps are waited for before the next is submitted.
+inline constexpr int64_t kMostStepsInFlight = 2;
+
+// A step is submitted and waited for. A device may do its work at once or meanwhile: whatever is asked of it, KvStore
+// included, has the effect that it has in the order of the calls. Steps are waited for in that order, each by the
+// executable that it was submitted to.
 class Executable {
  public:
   virtual ~Executable() = default;
-  // Runs a step that fits the shape it was compiled for; imports[i] are the rows of the graph's imports[i] in this
-  // step. Returns logits, f32 [outputs][vocabulary], none from a part without, nor where tokens are drawn; they,
-  // drawn() and the exports are valid until the next run in the same workspace. Errors: device.
-  virtual std::span<const float> run(const StepData& step, std::span<const std::span<const float>> imports) = 0;
-  // What was drawn in the last run, one a row of its draws.
-  virtual std::span<const Drawn> drawn() const = 0;
-  // The rows of the graph's exports[index] in the last run.
+  // A step that fits the shape it was compiled for; imports[i] are the rows of the graph's imports[i] in this step.
+  // Nothing that is passed is read after the return. Errors: device; nothing is to be waited for then.
+  virtual void submit(const StepData& step, std::span<const std::span<const float>> imports) = 0;
+  // Until the earliest step submitted is done. Errors: device; that step is over then.
+  virtual StepResult wait() = 0;
+  // The rows of the graph's exports[index] in the step that was waited for, as long as its result.
   virtual std::span<const float> exported(size_t index) const = 0;
 };
 
@@ -135,7 +162,7 @@ class Backend {
   // nullopt where the device runs the node, else why not. From the same table row that runs it.
   virtual std::optional<std::string> unsupported_reason(const Graph& graph, const Node& node) const = 0;
   virtual bool has_op(Op op) const = 0;
-  // Whether it draws tokens itself (StepData::draws). Pure.
+  // Whether it draws tokens itself (StepData::draws), and then runs steps behind them (drawn_token). Pure.
   virtual bool draws() const = 0;
   // The layout of a weight. Errors: unsupported, naming the weight and its type, where the device has none.
   virtual WeightLayout choose_layout(const WeightShape& shape, tensor::DType dtype, WeightRole role) const = 0;

@@ -9,20 +9,28 @@
 
 namespace minfer::graph {
 
-// logit[token] += bias; then, where repeat != 1, / repeat if positive, else * repeat; then -= subtract; then -= dry.
+// logit[token] += bias; then, where count > 0, the row's penalties: where repeat != 1, / repeat if positive, else
+// * repeat; then -= count * frequency + presence; then -= dry.
 struct LogitEdit {
   int32_t token;
   float bias;
-  float repeat;
-  float subtract;
+  int32_t count;  // how often the token is among those that the penalties look back on
   float dry;
 };
 
 // Most edits of all rows of a step, by rows of its shape's outputs.
 inline constexpr int64_t kEditsPerRow = 256;
 
+inline constexpr int32_t kNoOutput = -1;
+
 struct RowDraw {
   std::span<const LogitEdit> edits;  // ascending by token, each at most once
+  float repeat = 1;
+  float frequency = 0;
+  float presence = 0;
+  // An output of the step before, whose token the host does not know yet: the edits count it once more, and are then
+  // still at most kEditsPerRow. kNoOutput: none.
+  int32_t counted = kNoOutput;
   float temperature = 0;             // 0: greedy, the rest is not looked at
   int32_t top_k = 0;                 // 0: off
   float typical_p = 1;               // 1: off

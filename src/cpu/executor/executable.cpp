@@ -177,8 +177,7 @@ void CpuExecutable::run_timed(const graph::StepData& step, std::span<const std::
   step_timer_->add(step, whole);
 }
 
-std::span<const float> CpuExecutable::run(const graph::StepData& step,
-                                          std::span<const std::span<const float>> imports) {
+void CpuExecutable::submit(const graph::StepData& step, std::span<const std::span<const float>> imports) {
   if (timer_.on()) {
     run_timed(step, imports);
   } else {
@@ -186,9 +185,12 @@ std::span<const float> CpuExecutable::run(const graph::StepData& step,
     bind_imports(imports);
     run_nodes();
   }
+}
+
+graph::StepResult CpuExecutable::wait() {
   if (graph_.logits == graph::kNoValue) return {};
   const int64_t vocabulary = state_.type(graph_.logits).width;
-  return {state_.f32(graph_.logits), static_cast<size_t>(state_.outputs * vocabulary)};
+  return {{state_.f32(graph_.logits), static_cast<size_t>(state_.outputs * vocabulary)}, {}};
 }
 
 }  // namespace minfer::cpu

@@ -36,8 +36,9 @@ class CpuExecutable final : public graph::Executable {
   CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool, const CpuWeights& weights,
                 CpuKvStore& kv, CpuWorkspace& workspace, graph::OpTimer& timer);
 
-  std::span<const float> run(const graph::StepData& step, std::span<const std::span<const float>> imports) override;
-  std::span<const graph::Drawn> drawn() const override { return {}; }
+  // Runs it at once.
+  void submit(const graph::StepData& step, std::span<const std::span<const float>> imports) override;
+  graph::StepResult wait() override;
   std::span<const float> exported(size_t index) const override;
 
  private:

@@ -63,7 +63,8 @@ class Steps : public ::testing::TestWithParam<const char*> {
     const std::vector<int32_t> ids = {1, 2, 3};
     const graph::SequenceStep sequence[] = {{0, 3, first_position, {pages, window_pages}}};
     return error_of([&] {
-      const auto logits = executable_->run({ids, outputs, sequence}, {});
+      executable_->submit({ids, outputs, sequence}, {});
+      const auto logits = executable_->wait().logits;
       EXPECT_EQ(logits.size(), outputs.size() * kVocabulary);
     });
   }

@@ -160,8 +160,8 @@ bool Sequence::reserve(int64_t tokens) {
   return true;
 }
 
-graph::SequenceStep Sequence::step(int64_t first_row, int64_t rows) const {
-  graph::SequenceStep step{first_row, rows, length(), {}};
+graph::SequenceStep Sequence::step(int64_t first_row, int64_t rows, int64_t in_flight) const {
+  graph::SequenceStep step{first_row, rows, length() + in_flight, {}};
   for (size_t group = 0; group < cache_->groups(); ++group) step.pages[group] = tables_[group].pages;
   return step;
 }

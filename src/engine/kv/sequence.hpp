@@ -37,8 +37,9 @@ class Sequence {
   // Room for `tokens` more; false, and nothing has changed, where the pages don't suffice. Errors: invalid_input beyond
   // the cache's sequence_tokens.
   bool reserve(int64_t tokens);
-  // Rows of a step that adds `rows` tokens, which were reserved. Valid until the next change.
-  graph::SequenceStep step(int64_t first_row, int64_t rows) const;
+  // Rows of a step that adds `rows` tokens behind `in_flight` others, which steps before it add that have not been
+  // committed; all were reserved. Valid until the next change.
+  graph::SequenceStep step(int64_t first_row, int64_t rows, int64_t in_flight = 0) const;
   // The step has run: its tokens are part of the sequence.
   void commit(std::span<const int32_t> ids);
 

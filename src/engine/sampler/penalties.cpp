@@ -13,11 +13,13 @@ void apply_logit_bias(SamplerState& state) {
 
 namespace {
 
-// Which tokens the penalties look back on, ascending, with how often each occurs (as p): in `working`.
-std::span<const Candidate> count_recent(const SamplerParams& params, std::span<const int32_t> history,
+// Which tokens the penalties look back on, ascending, with how often each occurs (as p): in `working`. Behind the
+// history there are `unknown` tokens more, which are left out.
+std::span<const Candidate> count_recent(const SamplerParams& params, std::span<const int32_t> history, int32_t unknown,
                                         std::vector<Candidate>& working) {
   if (params.penalty_last_n > 0) {
-    history = history.last(std::min(history.size(), static_cast<size_t>(params.penalty_last_n)));
+    const int32_t known = std::max(0, params.penalty_last_n - unknown);
+    history = history.last(std::min(history.size(), static_cast<size_t>(known)));
   }
   working.clear();
   for (const int32_t token : history) working.push_back({token, 0.0F, 1.0F});
@@ -47,37 +49,40 @@ void apply_penalties(SamplerState& state) {
   const SamplerParams& p = state.params;
   if (!has_penalties(p) || p.penalty_last_n == 0) return;
   // The candidates are not made yet: working space, so that a draw allocates nothing.
-  for (const Candidate& counted : count_recent(p, state.history, state.candidates)) {
+  for (const Candidate& counted : count_recent(p, state.history, 0, state.candidates)) {
     float& logit = state.logits[static_cast<size_t>(counted.id)];
     logit = logit > 0 ? logit / p.repeat_penalty : logit * p.repeat_penalty;
     logit -= to_subtract(p, counted);
   }
 }
 
-void collect_edits(const SamplerParams& params, std::span<const int32_t> history, std::vector<Candidate>& working,
-                   std::vector<graph::LogitEdit>& edits) {
+void collect_edits(const SamplerParams& params, std::span<const int32_t> history, int32_t unknown,
+                   std::vector<Candidate>& working, std::vector<graph::LogitEdit>& edits) {
   edits.clear();
-  for (const auto& [token, bias] : params.logit_bias) edits.push_back({token, bias, 1.0F, 0.0F, 0.0F});
+  // Those of one token behind one another: they add up in the order of apply_logit_bias.
+  for (const auto& [token, bias] : params.logit_bias) {
+    if (edits.empty() || edits.back().token != token) edits.push_back({token, 0.0F, 0, 0.0F});
+    edits.back().bias += bias;
+  }
   if (has_penalties(params) && params.penalty_last_n != 0) {
-    for (const Candidate& counted : count_recent(params, history, working)) {
-      edits.push_back({counted.id, 0.0F, params.repeat_penalty, to_subtract(params, counted), 0.0F});
+    for (const Candidate& counted : count_recent(params, history, unknown, working)) {
+      edits.push_back({counted.id, 0.0F, static_cast<int32_t>(counted.p), 0.0F});
     }
   }
   for (const Candidate& penalty : dry_penalties(params, history, working)) {
-    edits.push_back({penalty.id, 0.0F, 1.0F, 0.0F, penalty.p});
+    edits.push_back({penalty.id, 0.0F, 0, penalty.p});
   }
-  // Biases of a token add up, before its penalties.
-  std::stable_sort(edits.begin(), edits.end(),
-                   [](const graph::LogitEdit& a, const graph::LogitEdit& b) { return a.token < b.token; });
+  // A token is now in it at most once of each kind.
+  std::sort(edits.begin(), edits.end(),
+            [](const graph::LogitEdit& a, const graph::LogitEdit& b) { return a.token < b.token; });
   size_t kept = 0;
-  for (size_t at = 0; at < edits.size(); ++at) {
-    if (kept > 0 && edits[kept - 1].token == edits[at].token) {
-      edits[kept - 1].bias += edits[at].bias;
-      edits[kept - 1].repeat *= edits[at].repeat;
-      edits[kept - 1].subtract += edits[at].subtract;
-      edits[kept - 1].dry += edits[at].dry;
+  for (const graph::LogitEdit& edit : edits) {
+    if (kept > 0 && edits[kept - 1].token == edit.token) {
+      edits[kept - 1].bias += edit.bias;
+      edits[kept - 1].count += edit.count;
+      edits[kept - 1].dry += edit.dry;
     } else {
-      edits[kept++] = edits[at];
+      edits[kept++] = edit;
     }
   }
   edits.resize(kept);

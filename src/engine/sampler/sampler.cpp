@@ -82,6 +82,9 @@ void check_logits(std::span<const float> logits, const std::string& suspects) {
 Sampler::Sampler(const SamplerParams& params, int64_t vocabulary)
     : params_(params), random_(params.seed), mirostat_mu_(2.0F * params.mirostat_tau) {
   check_sampler_params(params, vocabulary);
+  // Those of one token stay in their order: their sum depends on it.
+  std::stable_sort(params_.logit_bias.begin(), params_.logit_bias.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   history_.reserve(kReservedHistory);
   candidates_.reserve(look_back(params));
 }
@@ -118,14 +121,22 @@ int32_t Sampler::sample_drafted(std::span<const float> logits, int32_t drafted,
   return draw_drafted(state, drafted, drafted_from);
 }
 
-bool Sampler::prepare_draw() {
-  collect_edits(params_, history_, candidates_, edits_);
-  return static_cast<int64_t>(edits_.size()) <= graph::kEditsPerRow;
+bool Sampler::prepare_draw(int32_t awaited) {
+  const bool is_unknown = awaited != graph::kNoOutput;
+  if (is_unknown && (params_.mirostat != 0 || params_.dry_multiplier != 0.0F)) return false;
+  collect_edits(params_, history_, is_unknown ? 1 : 0, candidates_, edits_);
+  counted_ = has_penalties(params_) && params_.penalty_last_n != 0 ? awaited : graph::kNoOutput;
+  const int64_t most = counted_ == graph::kNoOutput ? graph::kEditsPerRow : graph::kEditsPerRow - 1;
+  return static_cast<int64_t>(edits_.size()) <= most;
 }
 
 graph::RowDraw Sampler::row_draw() {
   graph::RowDraw draw;
   draw.edits = edits_;
+  draw.repeat = params_.repeat_penalty;
+  draw.frequency = params_.frequency_penalty;
+  draw.presence = params_.presence_penalty;
+  draw.counted = counted_;
   if (params_.temperature == 0.0F) return draw;
   draw.temperature = params_.temperature;
   if (params_.mirostat != 0) {

@@ -33,8 +33,9 @@ class Sampler {
   // For a device that draws (graph/sampling.hpp): whether it can draw the next token (not beyond a number of edits),
   // for which this makes the edits;
   // what it is to do, with new random numbers; and its answer, which take() checks as sample() checks logits, and
-  // accepts.
-  bool prepare_draw();
+  // accepts. `awaited` is the output at which the token before the next is being drawn, or graph::kNoOutput where the
+  // sampler knows it.
+  bool prepare_draw(int32_t awaited);
   graph::RowDraw row_draw();
   int32_t take(const graph::Drawn& drawn);
   // What the last sample() at a temperature above 0 drew from: the final candidates with their probabilities. Valid
@@ -54,6 +55,7 @@ class Sampler {
   std::vector<float> logits_;  // working copy
   std::vector<Candidate> candidates_;
   std::vector<graph::LogitEdit> edits_;
+  int32_t counted_ = graph::kNoOutput;
   std::mt19937_64 random_;
   float mirostat_mu_;
 };

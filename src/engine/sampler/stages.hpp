@@ -44,10 +44,11 @@ void apply_dry(SamplerState& state);
 std::span<const Candidate> dry_penalties(const SamplerParams& params, std::span<const int32_t> history,
                                          std::vector<Candidate>& working);
 
-// What bias, penalties and DRY do, as edits of single logits, ascending by token: `edits` is overwritten. `working`
+// What bias (ascending by token), penalties and DRY do, as edits of single logits, ascending by token: `edits` is
+// overwritten. The penalties look back on the history and on `unknown` tokens behind it, which are left out. `working`
 // keeps its memory between calls.
-void collect_edits(const SamplerParams& params, std::span<const int32_t> history, std::vector<Candidate>& working,
-                   std::vector<graph::LogitEdit>& edits);
+void collect_edits(const SamplerParams& params, std::span<const int32_t> history, int32_t unknown,
+                   std::vector<Candidate>& working, std::vector<graph::LogitEdit>& edits);
 
 // Logits to candidates: the top k, or all where k is 0.
 void select_top_k(SamplerState& state, int32_t k);

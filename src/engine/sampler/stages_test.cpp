@@ -330,13 +330,16 @@ TEST(Edits, DoWhatTheStagesDo) {
     fixture.params.dry_breakers = {number(3)};
     std::vector<float> edited = fixture.logits;
     std::vector<graph::LogitEdit> edits;
-    collect_edits(fixture.params, fixture.history, fixture.candidates, edits);
+    collect_edits(fixture.params, fixture.history, 0, fixture.candidates, edits);
     for (size_t i = 0; i < edits.size(); ++i) {
       ASSERT_TRUE(i == 0 || edits[i - 1].token < edits[i].token);
       float& logit = edited[static_cast<size_t>(edits[i].token)];
       logit += edits[i].bias;
-      if (edits[i].repeat != 1.0F) logit = logit > 0 ? logit / edits[i].repeat : logit * edits[i].repeat;
-      logit -= edits[i].subtract;
+      const SamplerParams& p = fixture.params;
+      if (edits[i].count > 0) {
+        if (p.repeat_penalty != 1.0F) logit = logit > 0 ? logit / p.repeat_penalty : logit * p.repeat_penalty;
+        logit -= static_cast<float>(edits[i].count) * p.frequency_penalty + p.presence_penalty;
+      }
       logit -= edits[i].dry;
     }
     SamplerState state = fixture.state();
