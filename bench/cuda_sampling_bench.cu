@@ -66,7 +66,7 @@ double microseconds(const Queue& queue, const Case& which, int64_t rows, int64_t
     row.mask = which.masked ? 0 : -1;
     row.uniform = static_cast<double>(random() >> 11) * 0x1.0p-53;
     settings.push_back(row);
-    for (int32_t e = 0; e < which.edits; ++e) changes.push_back({e * 2000, 0.0F, 1.1F, 0.0F, 0.0F});
+    for (int32_t e = 0; e < which.edits; ++e) changes.push_back({e * 2000, 0.0F, 1, 0.0F});
   }
   const SamplingRow* device_rows = upload(settings);
   const LogitEdit* device_edits = upload(changes);
@@ -126,7 +126,8 @@ void bench(int64_t only_rows) {
   require(cudaStreamCreateWithFlags(&queue.stream, cudaStreamNonBlocking));
   queue.capabilities = &capabilities;
   queue.chained = properties.major >= 9;
-  const SamplingRow greedy = {0, 0, 0.0F, 0, 1.0F, 1.0F, 0.0F, 0.0F, 0.1F, 0.5F, 0.0, 0, 0.0F, -1};
+  const SamplingRow greedy = {0,    0,    1.1F, 0.0F, 0.0F, -1,  0.0F, 0,    1.0F,
+                              1.0F, 0.0F, 0.0F, 0.1F, 0.5F, 0.0, 0,    0.0F, -1};
   const auto with = [&](float temperature, int32_t top_k, float typical_p, float top_p, float min_p) {
     SamplingRow row = greedy;
     row.temperature = temperature;

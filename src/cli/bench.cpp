@@ -102,6 +102,7 @@ class Bench {
     return measure(fmt::format("tg{}{}{}", tokens, depth_suffix(depth), suffix), tokens, depth, streams, limit,
                    [&](std::span<engine::Sequence> sequences) {
                      for (int64_t i = 0; i < tokens; ++i) step(sequences);
+                     while (loaded_.runner->in_flight() > 0) loaded_.runner->wait();
                    });
   }
 
@@ -126,7 +127,7 @@ class Bench {
     return std::max(reading, static_cast<double>(streams) * computing);
   }
 
-  // One random token more in each sequence.
+  // One random token more in each sequence. Steps overlap as a user's do: one is submitted while another runs.
   void step(std::span<engine::Sequence> sequences) {
     const auto ids = random_tokens(static_cast<int64_t>(sequences.size()));
     std::vector<int32_t> rows;
@@ -138,7 +139,9 @@ class Bench {
     }
     // Greedy, as a user's step would end: on a device that draws, only ids come back.
     const std::vector<graph::RowDraw> draws(loaded_.runner->draws() ? rows.size() : 0);
-    loaded_.runner->step({ids, rows, steps, draws});
+    loaded_.runner->submit({ids, rows, steps, draws});
+    const int64_t most = loaded_.runner->runs_ahead() ? graph::kMostStepsInFlight - 1 : 0;
+    while (loaded_.runner->in_flight() > most) loaded_.runner->wait();
     for (size_t i = 0; i < sequences.size(); ++i) sequences[i].commit(std::span(ids).subspan(i, 1));
   }
 

@@ -96,7 +96,9 @@ class Batcher {
   void remove_ended();
 
   // The step that is being built, and the earliest that was submitted.
-  Step& next_step() { return steps_[static_cast<size_t>((first_step_ + steps_in_flight_) % graph::kMostStepsInFlight)]; }
+  Step& next_step() {
+    return steps_[static_cast<size_t>((first_step_ + steps_in_flight_) % graph::kMostStepsInFlight)];
+  }
   Step& first_step() { return steps_[static_cast<size_t>(first_step_)]; }
   bool may_run_ahead() const;
   void shift_or_end(Stream& stream);

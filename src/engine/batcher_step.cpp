@@ -232,8 +232,7 @@ void Batcher::take_drawn(const Step& step, std::span<const graph::Drawn> drawn) 
     drawn = drawn.subspan(mine.size());
     if (stream.ended()) continue;
     try {
-      const auto reason =
-          entry.has_logits ? stream.advance_drawn(entry.rows, mine[0]) : stream.advance(entry.rows, {});
+      const auto reason = entry.has_logits ? stream.advance_drawn(entry.rows, mine[0]) : stream.advance(entry.rows, {});
       if (reason) end(stream, *reason);
     } catch (const Error& error) {
       fail_stream(stream, error);

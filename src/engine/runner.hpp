@@ -61,9 +61,9 @@ class Runner {
 
   // Errors: invalid_input for an id that is not in the vocabulary.
   void check_tokens(std::span<const int32_t> ids) const;
-  // Starts one step of at most batch_tokens rows and `outputs` outputs; ids are checked (check_tokens). Steps are waited
-  // for in their order; one that gives no logits may be submitted while one other is in flight that gives none, where
-  // runs_ahead(). Errors: those of Executable::submit; nothing is to be waited for then.
+  // Starts one step of at most batch_tokens rows and `outputs` outputs; ids are checked (check_tokens). Steps are
+  // waited for in their order; one that gives no logits may be submitted while one other is in flight that gives none,
+  // where runs_ahead(). Errors: those of Executable::submit; nothing is to be waited for then.
   void submit(const graph::StepData& data);
   // The result of the earliest step in flight, valid until the next submit(). Errors: device; that step is over then.
   graph::StepResult wait();
@@ -100,7 +100,7 @@ class Runner {
   std::unique_ptr<graph::KvStore> split_kv_;  // over the parts' stores, where there are several
   std::unique_ptr<KvCache> cache_;
   std::map<graph::StepShape, std::vector<Stage>> stages_;
-  std::vector<std::span<const float>> imports_;  // of the stage that runs
+  std::vector<std::span<const float>> imports_;                             // of the stage that runs
   std::array<graph::Executable*, graph::kMostStepsInFlight> waited_for_{};  // the earliest first
   int64_t in_flight_ = 0;
   bool gives_logits_ = false;  // the last step submitted

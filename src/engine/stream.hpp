@@ -119,8 +119,8 @@ class Stream {
   int64_t accepted_ = 0;
   Result result_;
   std::optional<StopReason> last_reason_;
-  int64_t submitted_rows_ = 0;  // of the steps in flight
-  int64_t awaited_ = 0;         // tokens that those draw
+  int64_t submitted_rows_ = 0;                 // of the steps in flight
+  int64_t awaited_ = 0;                        // tokens that those draw
   int32_t awaited_output_ = graph::kNoOutput;  // of the last one
   size_t context_tokens_;
   bool started_ = false;

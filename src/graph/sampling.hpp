@@ -31,12 +31,12 @@ struct RowDraw {
   // An output of the step before, whose token the host does not know yet: the edits count it once more, and are then
   // still at most kEditsPerRow. kNoOutput: none.
   int32_t counted = kNoOutput;
-  float temperature = 0;             // 0: greedy, the rest is not looked at
-  int32_t top_k = 0;                 // 0: off
-  float typical_p = 1;               // 1: off
-  float top_p = 1;                   // 1: off
-  float min_p = 0;                   // 0: off
-  float xtc_probability = 0;         // 0: off
+  float temperature = 0;      // 0: greedy, the rest is not looked at
+  int32_t top_k = 0;          // 0: off
+  float typical_p = 1;        // 1: off
+  float top_p = 1;            // 1: off
+  float min_p = 0;            // 0: off
+  float xtc_probability = 0;  // 0: off
   float xtc_threshold = 0;
   float xtc_uniform = 0;
   int32_t mirostat = 0;  // 0: off; 1 or 2: in place of the filters above (arXiv 2007.14966), at the temperature

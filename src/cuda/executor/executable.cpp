@@ -7,12 +7,13 @@
 
 #include "base/error.hpp"
 #include "cuda/executor/ops.hpp"
-#include "cuda/launch/sampling.hpp"
+#include "cuda/launch/stage.hpp"
 
 namespace minfer::cuda {
 namespace {
 
 constexpr int64_t kScratchUnit = 256;
+constexpr int64_t kDrawnBytes = graph::kMaxOutputs * static_cast<int64_t>(sizeof(Drawn));
 
 int64_t whole_units(int64_t bytes) {
   return (bytes + kScratchUnit - 1) / kScratchUnit * kScratchUnit;
@@ -45,8 +46,9 @@ StepLayout::StepLayout(const graph::Graph& graph, const graph::KvSpec& kv) {
     sequences[group] = take(most_sequences, sizeof(SequenceInfo));
     page_count += most_sequences * ((kv.sequence_tokens + graph::kPageTokens - 1) / graph::kPageTokens);
   }
-  draws = take(shape.outputs, sizeof(SamplingRow));
+  mirror = take(1, sizeof(Drawn*));
   pages = take(page_count, kInt);
+  draws = take(shape.outputs, sizeof(SamplingRow));
   edit_count = shape.outputs * graph::kEditsPerRow;
   edits = take(edit_count, sizeof(LogitEdit));
   const bool draws_here = graph.logits != graph::kNoValue;
@@ -59,7 +61,8 @@ StepLayout::StepLayout(const graph::Graph& graph, const graph::KvSpec& kv) {
 CudaWorkspace::CudaWorkspace(Device& device, int64_t activation_bytes, int64_t scratch_bytes)
     : arena_(activation_bytes, "activations"),
       scratch_(scratch_bytes, "scratch"),
-      gemm_(scratch_.data() + scratch_.bytes() - kGemmWorkspaceBytes) {
+      gemm_(scratch_.data() + scratch_.bytes() - kGemmWorkspaceBytes),
+      device_(device) {
   device.run([&] {
     clear(device.queue(), "workspace/clear", arena_.data(), arena_.bytes());
     clear(device.queue(), "workspace/clear", scratch_.data(), scratch_.bytes());
@@ -67,9 +70,27 @@ CudaWorkspace::CudaWorkspace(Device& device, int64_t activation_bytes, int64_t s
   });
 }
 
-std::byte* CudaWorkspace::step_data(int64_t bytes) {
-  if (step_data_.bytes() < bytes) step_data_ = PinnedBuffer(bytes, "the step's data");
-  return step_data_.data();
+Drawn* CudaWorkspace::drawn() const {
+  return at<Drawn>(scratch_.data(), scratch_.bytes() - kGemmWorkspaceBytes - kDrawnBytes);
+}
+
+StepSlot& CudaWorkspace::next_slot(int64_t bytes) {
+  check(in_flight_ < graph::kMostStepsInFlight, "more steps in flight than a workspace has");
+  StepSlot& slot = slots_[static_cast<size_t>((first_slot_ + in_flight_) % graph::kMostStepsInFlight)];
+  if (slot.pending) {
+    device_.run([this] { device_.wait("step/recover"); });
+    slot.pending = false;
+  }
+  if (slot.data.bytes() < bytes) slot.data = PinnedBuffer(bytes, "the step's data");
+  return slot;
+}
+
+StepSlot& CudaWorkspace::take_slot() {
+  check(in_flight_ > 0, "no step in flight");
+  StepSlot& slot = slots_[static_cast<size_t>(first_slot_)];
+  first_slot_ = (first_slot_ + 1) % graph::kMostStepsInFlight;
+  --in_flight_;
+  return slot;
 }
 
 float* CudaWorkspace::results(int64_t floats) {
@@ -80,8 +101,8 @@ float* CudaWorkspace::results(int64_t floats) {
 
 int64_t graph_scratch_bytes(const Capabilities& capabilities, const graph::Graph& graph, const graph::KvSpec& kv) {
   const ScratchBytes nodes = node_scratch(capabilities, graph, kv);
-  return whole_units(StepLayout(graph, kv).bytes) + whole_units(nodes.attention) + whole_units(nodes.linear) +
-         kGemmWorkspaceBytes;
+  return whole_units(StepLayout(graph, kv).bytes) + whole_units(nodes.attention) +
+         whole_units(std::max(nodes.linear, nodes.sampling)) + kDrawnBytes + kGemmWorkspaceBytes;
 }
 
 CudaExecutable::CudaExecutable(Device& device, graph::Graph graph, graph::MemoryPlan plan, const CudaWeights& weights,
@@ -159,7 +180,8 @@ void CudaExecutable::launch_draws() {
   args.rows = at<const SamplingRow>(device_data_, layout_.draws);
   args.edits = at<const LogitEdit>(device_data_, layout_.edits);
   args.masks = at<const uint32_t>(device_data_, layout_.masks);
-  args.out = at<Drawn>(device_data_, layout_.drawn);
+  args.out = workspace_.drawn();
+  args.mirror = at<Drawn* const>(device_data_, layout_.mirror);
   args.scratch = state_.linear_scratch.data;  // which no product needs any more
   launch_sample(device_.queue(), args);
 }
@@ -252,7 +274,6 @@ int64_t CudaExecutable::bind(const graph::StepData& step) {
   const auto sequences = static_cast<int64_t>(step.sequences.size());
   check(tokens_ <= graph_.shape.tokens && outputs_ <= graph_.shape.outputs, "a step larger than its shape");
   check(sequences <= sequence_capacity(graph_.shape.tokens, kv_.spec()), "more sequences than a step has");
-  host_data_ = workspace_.step_data(layout_.bytes);
   pages_used_ = 0;
   // Rows beyond the step's own: token 0, at position 0, of no sequence, with no place in the cache.
   std::memset(host_data_, 0, static_cast<size_t>(layout_.pages));
@@ -276,8 +297,9 @@ int64_t CudaExecutable::bind(const graph::StepData& step) {
   }
   std::copy(step.token_ids.begin(), step.token_ids.end(), at<int32_t>(host_data_, layout_.token_ids));
   std::copy(step.output_rows.begin(), step.output_rows.end(), at<int32_t>(host_data_, layout_.output_rows));
+  *at<Drawn*>(host_data_, layout_.mirror) = at<Drawn>(host_data_, layout_.drawn);
   bind_draws(step.draws);
-  return layout_.pages + pages_used_ * static_cast<int64_t>(sizeof(int32_t));
+  return layout_.pages + (pages_used_ * static_cast<int64_t>(sizeof(int32_t)) + 15) / 16 * 16;
 }
 
 void CudaExecutable::bind_draws(std::span<const graph::RowDraw> draws) {
@@ -290,13 +312,18 @@ void CudaExecutable::bind_draws(std::span<const graph::RowDraw> draws) {
   auto* masks = at<uint32_t>(host_data_, layout_.masks);
   for (const graph::RowDraw& draw : draws) {
     const auto count = static_cast<int64_t>(draw.edits.size());
-    check(count <= graph::kEditsPerRow, "more edits of a row's logits than a step takes");
+    const int64_t place = count + (draw.counted == graph::kNoOutput ? 0 : 1);
+    check(place <= graph::kEditsPerRow, "more edits of a row's logits than a step takes");
     std::copy(draw.edits.begin(), draw.edits.end(), edits + edits_used_);
     const bool masked = !draw.mask.empty();
     check(!masked || static_cast<int64_t>(draw.mask.size()) == layout_.mask_words, "a mask of another vocabulary");
     std::copy(draw.mask.begin(), draw.mask.end(), masks + masks_used_ * layout_.mask_words);
     *rows++ = {static_cast<int32_t>(edits_used_),
                static_cast<int32_t>(count),
+               draw.repeat,
+               draw.frequency,
+               draw.presence,
+               draw.counted,
                draw.temperature,
                draw.top_k,
                draw.typical_p,
@@ -309,52 +336,75 @@ void CudaExecutable::bind_draws(std::span<const graph::RowDraw> draws) {
                draw.mirostat,
                draw.mirostat_mu,
                masked ? static_cast<int32_t>(masks_used_) : -1};
-    edits_used_ += count;
+    edits_used_ += place;
     masks_used_ += masked ? 1 : 0;
   }
+  // Those beyond the step's own are drawn like the others, and read by nobody.
+  SamplingRow idle{};
+  idle.counted = graph::kNoOutput;
+  idle.mask = -1;
+  if (!draws.empty()) std::fill(rows, at<SamplingRow>(host_data_, layout_.draws) + graph_.shape.outputs, idle);
 }
 
 int64_t CudaExecutable::value_rows(graph::ValueId id) const {
   return state_.type(id).rows == graph::Rows::tokens ? tokens_ : outputs_;
 }
 
-std::span<const float> CudaExecutable::run(const graph::StepData& step,
-                                           std::span<const std::span<const float>> imports) {
-  const int64_t data_bytes = bind(step);
-  check(imports.size() == graph_.imports.size(), "other imports than the graph has");
-  // What comes back: exports, then logits or what was drawn.
-  const bool draws = !step.draws.empty();
+// Exports, then logits where they are wanted.
+int64_t CudaExecutable::result_floats(const graph::StepData& step) const {
   int64_t floats = 0;
   const auto floats_of = [&](graph::ValueId id) { return value_rows(id) * state_.type(id).width; };
   for (const graph::ValueId id : graph_.exports) floats += floats_of(id);
-  if (graph_.logits != graph::kNoValue && !draws) floats += floats_of(graph_.logits);
-  float* results = workspace_.results(floats);
-  std::span<const float> logits;
-  drawn_ = {};
-  device_.run([&] {
-    copy_to_device(device_.queue(), "step/data", device_data_, host_data_, data_bytes);
-    if (edits_used_ > 0) {
-      copy_to_device(device_.queue(), "step/edits", device_data_ + layout_.edits, host_data_ + layout_.edits,
-                     edits_used_ * static_cast<int64_t>(sizeof(LogitEdit)));
-    }
-    if (masks_used_ > 0) {
-      copy_to_device(device_.queue(), "step/masks", device_data_ + layout_.masks, host_data_ + layout_.masks,
-                     masks_used_ * layout_.mask_words * static_cast<int64_t>(sizeof(uint32_t)));
-    }
-    for (size_t i = 0; i < imports.size(); ++i) import_rows(graph_.imports[i], imports[i]);
-    replay(step);
-    for (size_t i = 0; i < graph_.exports.size(); ++i) {
-      exports_[i] = fetch_rows(graph_.exports[i], results);
-      results += exports_[i].size();
-    }
-    if (draws) {
-      fetch_drawn();
-    } else if (graph_.logits != graph::kNoValue) {
-      logits = fetch_rows(graph_.logits, results);
-    }
-    device_.wait("step/wait");
-  });
-  return logits;
+  if (graph_.logits != graph::kNoValue && step.draws.empty()) floats += floats_of(graph_.logits);
+  return floats;
+}
+
+void CudaExecutable::submit(const graph::StepData& step, std::span<const std::span<const float>> imports) {
+  check(imports.size() == graph_.imports.size(), "other imports than the graph has");
+  StepSlot& slot = workspace_.next_slot(layout_.bytes);
+  host_data_ = slot.data.data();
+  const Call call{step, imports, slot, bind(step)};
+  slot.result = {};
+  slot.pending = true;
+  device_.run([this, &call] { put_on_queue(call); });
+  workspace_.set_in_flight();
+}
+
+graph::StepResult CudaExecutable::wait() {
+  StepSlot& slot = workspace_.take_slot();
+  device_.run([this, &slot] { device_.wait(slot.done, "step/wait"); });
+  slot.pending = false;
+  return slot.result;
+}
+
+void CudaExecutable::put_on_queue(const Call& call) {
+  StageArgs stage;
+  stage.host = host_data_;
+  stage.device = device_data_;
+  stage.bytes = call.data_bytes;
+  stage.tokens = tokens_;
+  stage.draws_offset = layout_.draws;
+  stage.draws = call.step.draws.empty() ? 0 : graph_.shape.outputs;
+  stage.edits_offset = layout_.edits;
+  stage.drawn = workspace_.drawn();
+  launch_stage(device_.queue(), stage);
+  if (masks_used_ > 0) {
+    copy_to_device(device_.queue(), "step/masks", device_data_ + layout_.masks, host_data_ + layout_.masks,
+                   masks_used_ * layout_.mask_words * static_cast<int64_t>(sizeof(uint32_t)));
+  }
+  for (size_t i = 0; i < call.imports.size(); ++i) import_rows(graph_.imports[i], call.imports[i]);
+  replay(call.step);
+  float* results = workspace_.results(result_floats(call.step));
+  for (size_t i = 0; i < graph_.exports.size(); ++i) {
+    exports_[i] = fetch_rows(graph_.exports[i], results);
+    results += exports_[i].size();
+  }
+  if (!call.step.draws.empty()) {
+    call.slot.result.drawn = {at<const Drawn>(host_data_, layout_.drawn), static_cast<size_t>(outputs_)};
+  } else if (graph_.logits != graph::kNoValue) {
+    call.slot.result.logits = fetch_rows(graph_.logits, results);
+  }
+  call.slot.done.record(device_.queue(), "step/done");
 }
 
 void CudaExecutable::replay(const graph::StepData& step) {
@@ -363,13 +413,6 @@ void CudaExecutable::replay(const graph::StepData& step) {
   RecordedWork& work = draws ? draw_work_ : work_;
   if (work.empty()) work = RecordedWork(device_.queue(), [&] { launch(draws); });
   work.replay(device_.queue());
-}
-
-void CudaExecutable::fetch_drawn() {
-  auto* drawn = at<Drawn>(host_data_, layout_.drawn);
-  copy_to_host(device_.queue(), "step/drawn", drawn, device_data_ + layout_.drawn,
-               outputs_ * static_cast<int64_t>(sizeof(Drawn)));
-  drawn_ = {drawn, static_cast<size_t>(outputs_)};
 }
 
 void CudaExecutable::import_rows(graph::ValueId id, std::span<const float> rows) {

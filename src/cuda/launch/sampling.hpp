@@ -23,6 +23,10 @@ using graph::LogitEdit;
 struct SamplingRow {
   int32_t first_edit;  // of the launch's edits; ascending by token, each at most once
   int32_t edits;
+  float repeat;  // 1: off; this and the next two for edits with a count
+  float frequency;
+  float presence;
+  int32_t counted;        // below 0: none; what launch_stage has to add
   float temperature;      // 0: greedy, the rest is not looked at
   int32_t top_k;          // 0: off
   float typical_p;        // 1: off
@@ -52,6 +56,8 @@ struct SampleArgs {
   const uint32_t* masks = nullptr;    // [masks][mask_words], on the device
   Drawn* out = nullptr;               // [logits.rows], on the device
   std::byte* scratch = nullptr;       // sample_scratch_bytes
+  // On the device, where it is not null: the address in pinned memory to which the results go as well.
+  Drawn* const* mirror = nullptr;
 };
 // Of any content; for launches that follow each other on one stream.
 int64_t sample_scratch_bytes(int64_t rows, int64_t vocabulary);

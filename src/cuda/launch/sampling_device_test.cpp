@@ -25,7 +25,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr double kSureMargin = 1e-6;        // decisions farther from a boundary must be equal
 constexpr double kLogprobTolerance = 4e-6;  // absolute, and relative to the logit's distance from the largest
 constexpr double kSurpriseTolerance = 2e-5;
-constexpr SamplingRow kGreedyRow = {0, 0, 0.0F, 0, 1.0F, 1.0F, 0.0F, 0.0F, 0.5F, 0.0F, 0.0, 0, 0.0F, -1};
+constexpr SamplingRow kGreedyRow = {0,    0,    1.0F, 0.0F, 0.0F, -1,  0.0F, 0,    1.0F,
+                                    1.0F, 0.0F, 0.0F, 0.5F, 0.0F, 0.0, 0,    0.0F, -1};
 
 struct Candidate {
   int32_t id;
@@ -74,8 +75,10 @@ class Reference {
     for (const LogitEdit& edit : edits_) {
       float& logit = edited_[static_cast<size_t>(edit.token)];
       logit += edit.bias;
-      if (edit.repeat != 1.0F) logit = logit > 0 ? logit / edit.repeat : logit * edit.repeat;
-      logit -= edit.subtract;
+      if (edit.count > 0) {
+        if (row_.repeat != 1.0F) logit = logit > 0 ? logit / row_.repeat : logit * row_.repeat;
+        logit -= static_cast<float>(edit.count) * row_.frequency + row_.presence;
+      }
       logit -= edit.dry;
     }
     for (size_t i = 0; i < edited_.size() && !mask_.empty(); ++i) {
@@ -363,6 +366,9 @@ bool one_in(Random& random, int32_t n) {
 
 SamplingRow random_row(Random& random) {
   SamplingRow row = kGreedyRow;
+  if (one_in(random, 2)) row.repeat = uniform_float(random, 0.5F, 2.0F);
+  if (one_in(random, 2)) row.frequency = uniform_float(random, -0.3F, 1.0F);
+  if (one_in(random, 2)) row.presence = uniform_float(random, -0.7F, 2.0F);
   if (one_in(random, 12)) return row;
   row.temperature = one_in(random, 3) ? 1.0F : std::exp(uniform_float(random, -4.0F, 2.0F));
   const int32_t kind = uniform_int(random, 0, 9);
@@ -390,10 +396,9 @@ std::vector<LogitEdit> random_edits(Random& random, const std::vector<float>& lo
     const bool best = i == 0 && one_in(random, 2);
     const int32_t token = best ? static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())
                                : uniform_int(random, 0, static_cast<int32_t>(logits.size()) - 1);
-    LogitEdit edit{token, 0.0F, 1.0F, 0.0F, 0.0F};
+    LogitEdit edit{token, 0.0F, 0, 0.0F};
     if (one_in(random, 2)) edit.bias = one_in(random, 6) ? -kInfinity : uniform_float(random, -5, 15);
-    if (one_in(random, 2)) edit.repeat = uniform_float(random, 0.5F, 2.0F);
-    if (one_in(random, 2)) edit.subtract = uniform_float(random, -1.0F, 3.0F);
+    if (one_in(random, 2)) edit.count = uniform_int(random, 1, 5);
     if (one_in(random, 4)) edit.dry = one_in(random, 6) ? kInfinity : uniform_float(random, 0.0F, 9.0F);
     edits[token] = edit;
   }
@@ -470,7 +475,7 @@ TEST(SamplingDevice, GreedyTakesTheLowestIdOfTies) {
   zeros[5000] = -0.0F;
   zeros[8000] = 0.0F;
   batch.add(zeros, kGreedyRow);
-  batch.add(zeros, kGreedyRow, {{5000, -kInfinity, 1.0F, 0.0F, 0.0F}});
+  batch.add(zeros, kGreedyRow, {{5000, -kInfinity, 0, 0.0F}});
   std::vector<uint32_t> mask(static_cast<size_t>(mask_words(9001)), ~0U);
   mask[5000 / 32] &= ~(1U << 5000 % 32);
   batch.add(zeros, kGreedyRow, {}, mask);
@@ -531,11 +536,11 @@ TEST(SamplingDevice, TellsWhatIsWrongOfARow) {
     batch.add(logits, row);
     std::fill(logits.begin(), logits.end(), 0.25F);
     batch.add(logits, row);
-    batch.add(good, row, {{10000, kNan, 1.0F, 0.0F, 0.0F}});
-    batch.add(good, row, {{77, kInfinity, 1.0F, 0.0F, 0.0F}});
+    batch.add(good, row, {{10000, kNan, 0, 0.0F}});
+    batch.add(good, row, {{77, kInfinity, 0, 0.0F}});
     std::fill(logits.begin(), logits.end(), -kInfinity);
     logits[6000] = 1.0F;
-    batch.add(logits, row, {{6000, -kInfinity, 1.0F, 0.0F, 0.0F}});
+    batch.add(logits, row, {{6000, -kInfinity, 0, 0.0F}});
     batch.add(logits, row);
     const std::vector<Drawn> out = run_batch(batch);
     const DrawStatus expected[] = {DrawStatus::not_finite, DrawStatus::not_finite, DrawStatus::no_finite,

@@ -44,14 +44,12 @@ int64_t whole_units(int64_t bytes) {
 Device::Device() : capabilities_(query_capabilities()) {
   check_status(cudaSetDevice(0), "device/open");
   check_status(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking), "device/stream");
-  check_status(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "device/event");
   queue_.capabilities = &capabilities_;
   queue_.faults = &faults_;
   queue_.chained = capabilities_.tier >= Tier::hopper;
 }
 
 Device::~Device() {
-  cudaEventDestroy(done_);
   cudaStreamDestroy(queue_.stream);
 }
 
@@ -77,15 +75,32 @@ void Device::run(const std::function<void()>& work) {
   }
 }
 
+QueueEvent::QueueEvent() {
+  check_status(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "device/event");
+}
+
+QueueEvent::~QueueEvent() {
+  cudaEventDestroy(event_);
+}
+
+void QueueEvent::record(const Queue& queue, const char* site) {
+  guard_call(queue, site);
+  check_status(cudaEventRecord(event_, queue.stream), site);
+}
+
 void Device::wait(const char* site) {
+  done_.record(queue_, site);
+  wait(done_, site);
+}
+
+void Device::wait(const QueueEvent& event, const char* site) {
   guard_call(queue_, site);
-  check_status(cudaEventRecord(done_, queue_.stream), site);
   const auto start = std::chrono::steady_clock::now();
   const auto limit = start + std::chrono::seconds(kWaitLimitSeconds);
   // A step takes about a millisecond: waiting spins, and lets others run only when it is long.
   constexpr auto kSpin = std::chrono::milliseconds(20);
   for (;;) {
-    const cudaError_t status = cudaEventQuery(done_);
+    const cudaError_t status = cudaEventQuery(event.event());
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check_status(status, site);
     cudaGetLastError();

@@ -13,6 +13,21 @@ namespace minfer::cuda {
 
 inline constexpr int kWaitLimitSeconds = 120;
 
+// A moment on the queue that the host can wait for.
+class QueueEvent {
+ public:
+  QueueEvent();
+  ~QueueEvent();
+  QueueEvent(const QueueEvent&) = delete;
+  QueueEvent& operator=(const QueueEvent&) = delete;
+  // After all that was queued so far. Errors: device.
+  void record(const Queue& queue, const char* site);
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 class Device {
  public:
   // The card that CUDA lists first. Errors: device where there is no driver or no card; unsupported where it is too
@@ -31,12 +46,14 @@ class Device {
   void run(const std::function<void()>& work);
   // Until all that was queued is done. Errors: device, also where that takes longer than kWaitLimitSeconds.
   void wait(const char* site);
+  // Until an event that was recorded has passed. Likewise.
+  void wait(const QueueEvent& event, const char* site);
 
  private:
   Capabilities capabilities_;
   FaultLever faults_;
   Queue queue_;
-  cudaEvent_t done_ = nullptr;
+  QueueEvent done_;
   std::string dead_reason_;
 };
 

@@ -217,7 +217,7 @@ __device__ __forceinline__ float gather_logit(const SampleParams& params, const 
   for (int i = 0; i < kGroup; ++i) {
     const int32_t edited = __shfl_sync(kAll, token, i);
     if (edited >= (group + 1) * kGroup) break;
-    if (edited == id) logit = edited_logit(logit, edits[from + i]);
+    if (edited == id) logit = edited_logit(logit, edits[from + i], row);
   }
   return allowed ? logit : -kInfinity;
 }
@@ -348,7 +348,7 @@ __device__ __noinline__ Chosen sample_of_all(const SampleParams& params, const f
   __syncthreads();
   for (int32_t e = static_cast<int32_t>(threadIdx.x); e < row.edits; e += kThreads) {
     const LogitEdit edit = params.edits[row.first_edit + e];
-    keys[edit.token] = rank_key(edited_logit(logits[edit.token], edit), edit.token);
+    keys[edit.token] = rank_key(edited_logit(logits[edit.token], edit, row), edit.token);
   }
   __syncthreads();
   if (row.mask >= 0) {
@@ -422,7 +422,9 @@ __global__ void __launch_bounds__(kThreads, 1) choose_kernel(const __grid_consta
     const double below = static_cast<double>(logits[result.id]) - static_cast<double>(shared.row.largest);
     result.logprob = static_cast<float>(below - log(static_cast<double>(shared.row.sum)));
   }
-  if (threadIdx.x == 0) params.out[index] = result;
+  if (threadIdx.x != 0) return;
+  params.out[index] = result;
+  if (params.mirror != nullptr) (*params.mirror)[index] = result;
 }
 
 struct Layout {
@@ -467,6 +469,7 @@ void launch_sample(const Queue& queue, const SampleArgs& args) {
   params.edits = args.edits;
   params.masks = args.masks;
   params.out = args.out;
+  params.mirror = args.mirror;
   params.stats = reinterpret_cast<sampling::TileStats*>(args.scratch);
   params.maxima = reinterpret_cast<float*>(args.scratch + layout.maxima);
   params.tickets = reinterpret_cast<sampling::SlotTickets*>(args.scratch + layout.tickets);

@@ -47,6 +47,7 @@ struct SampleParams {
   const LogitEdit* edits;
   const uint32_t* masks;
   Drawn* out;
+  Drawn* const* mirror;
   TileStats* stats;  // [rows][tiles]
   float* maxima;     // [rows][groups]
   SlotTickets* tickets;
@@ -78,10 +79,14 @@ __device__ __forceinline__ float tail_temperature(const SamplingRow& row, int32_
   return row.xtc_probability > 0.0F ? 0.0F : row.temperature;
 }
 
-__device__ __forceinline__ float edited_logit(float logit, const LogitEdit& edit) {
+__device__ __forceinline__ float edited_logit(float logit, const LogitEdit& edit, const SamplingRow& row) {
   logit = __fadd_rn(logit, edit.bias);
-  if (edit.repeat != 1.0F) logit = logit > 0.0F ? __fdiv_rn(logit, edit.repeat) : __fmul_rn(logit, edit.repeat);
-  return __fsub_rn(__fsub_rn(logit, edit.subtract), edit.dry);
+  if (edit.count > 0) {
+    if (row.repeat != 1.0F) logit = logit > 0.0F ? __fdiv_rn(logit, row.repeat) : __fmul_rn(logit, row.repeat);
+    const float count = static_cast<float>(edit.count);
+    logit = __fsub_rn(logit, __fadd_rn(__fmul_rn(count, row.frequency), row.presence));
+  }
+  return __fsub_rn(logit, edit.dry);
 }
 
 // The mask's bits of the 32 tokens from 32 * group on.

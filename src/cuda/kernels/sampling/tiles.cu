@@ -64,8 +64,8 @@ __device__ __forceinline__ float exp_sum(const float4 (&quads)[kQuads], float ba
 }
 
 // Applies the edits [first, last) to the tile. Whether one made a value NaN or +infinity.
-__device__ __forceinline__ bool apply_edits(const LogitEdit* edits, int32_t first, int32_t last, int32_t begin,
-                                            float* values, float4 (&quads)[kQuads]) {
+__device__ __forceinline__ bool apply_edits(const SamplingRow& row, const LogitEdit* edits, int32_t first, int32_t last,
+                                            int32_t begin, float* values, float4 (&quads)[kQuads]) {
   auto* slots = reinterpret_cast<float4*>(values);
 #pragma unroll
   for (int q = 0; q < kQuads; ++q) slots[q * kThreads + threadIdx.x] = quads[q];
@@ -73,7 +73,7 @@ __device__ __forceinline__ bool apply_edits(const LogitEdit* edits, int32_t firs
   bool broken = false;
   for (int32_t at = first + static_cast<int32_t>(threadIdx.x); at < last; at += kThreads) {
     const LogitEdit edit = edits[at];
-    const float value = edited_logit(values[edit.token - begin], edit);
+    const float value = edited_logit(values[edit.token - begin], edit, row);
     values[edit.token - begin] = value;
     broken |= !(value < kInfinity);
   }
@@ -164,7 +164,7 @@ __device__ __forceinline__ float edit_tile(const SampleParams& params, const Sam
     const LogitEdit* edits = params.edits + row.first_edit;
     const int32_t from = first_edit_from(edits, row.edits, begin);
     const int32_t to = first_edit_from(edits, row.edits, begin + kTile);
-    if (from != to) broken = apply_edits(edits, from, to, begin, shared.values, quads);
+    if (from != to) broken = apply_edits(row, edits, from, to, begin, shared.values, quads);
     changed = changed || from != to;
   }
   if (!changed) return largest;
