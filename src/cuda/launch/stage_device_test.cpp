@@ -66,7 +66,7 @@ void expect_staged(Random& random, int64_t tokens, int64_t more, const std::vect
   constexpr int32_t kVocabulary = 300;  // small: drawn tokens are often among the edits
   constexpr int64_t kDrawn = 9;
   std::vector<Drawn> drawn(kDrawn);
-  for (Drawn& d : drawn) d = {below(random, kVocabulary), DrawStatus::ok, -1, 0.0F};
+  for (Drawn& d : drawn) d = {below(random, kVocabulary), DrawStatus::ok, -1, 0.0F, 0.0F};
   const auto align = [](int64_t bytes) { return (bytes + 15) / 16 * 16; };
   const auto rows = static_cast<int64_t>(counts.size());
   StageArgs args;

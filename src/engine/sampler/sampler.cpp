@@ -87,6 +87,8 @@ Sampler::Sampler(const SamplerParams& params, int64_t vocabulary)
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   history_.reserve(kReservedHistory);
   candidates_.reserve(look_back(params));
+  // Penalties and DRY have one each for a token.
+  edits_.reserve(params.logit_bias.size() + 2 * std::min(look_back(params), static_cast<size_t>(graph::kEditsPerRow)));
 }
 
 int32_t Sampler::shape_logits(SamplerState& state, std::span<const float> logits) {
