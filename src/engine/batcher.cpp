@@ -115,8 +115,8 @@ bool Batcher::step() {
     record_cost(step, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   remove_ended();
-  // The rows of those that have just ended.
-  while (running_.empty() && steps_in_flight_ > 0) take_step();
+  // The rows of those that have just ended, where no other step follows.
+  while (running_.empty() && waiting_.empty() && steps_in_flight_ > 0) take_step();
   return !running_.empty() || !waiting_.empty();
 }
 
