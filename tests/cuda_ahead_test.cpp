@@ -2,6 +2,7 @@
 // the next: equal tokens, as the steps have equal shapes. Needs a card: part of cuda_model_test.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "batcher_runs.hpp"
@@ -13,14 +14,17 @@ namespace {
 
 constexpr int64_t kTokens = 120;  // over ends of pages
 
-std::vector<engine::Request> some_requests(size_t count) {
+// None ends before kTokens: then all steps have the rows of all, on both sides.
+std::vector<engine::Request> some_requests(size_t count, const tokenizer::Vocab& vocab) {
   std::vector<engine::Request> requests(count);
   for (size_t i = 0; i < count; ++i) {
     engine::Request& request = requests[i];
     for (size_t j = 0; j < 5; ++j) request.prompt.push_back(static_cast<int32_t>(3 + (i * 7 + j * 11) % 200));
     request.max_tokens = kTokens;
     request.sampler.seed = i;
-    request.sampler.logit_bias = {{2, -1000.0F}};  // never an end
+    for (int32_t token = 0; token < static_cast<int32_t>(vocab.size()); ++token) {
+      if (vocab.is_end_of_generation(token)) request.sampler.logit_bias.emplace_back(token, -1000.0F);
+    }
     if (i % 3 == 0) request.sampler.temperature = 0;
     if (i % 4 == 1) request.sampler.repeat_penalty = 1.2F, request.sampler.penalty_last_n = 9;
     if (i % 4 == 2) request.sampler.frequency_penalty = 0.3F, request.sampler.penalty_last_n = -1;
@@ -54,7 +58,7 @@ std::vector<int32_t> plain_step(engine::Runner& runner, std::vector<engine::Sequ
 }
 
 void expect_same_tokens(engine::Runner& runner, const tokenizer::Tokenizer& tokenizer, size_t streams) {
-  const auto requests = some_requests(streams);
+  const auto requests = some_requests(streams, tokenizer.vocab());
   std::vector<Outcome> outcomes(streams);
   {
     engine::BatcherOptions options;
@@ -82,13 +86,17 @@ void expect_same_tokens(engine::Runner& runner, const tokenizer::Tokenizer& toke
   }
   for (size_t i = 0; i < streams; ++i) {
     ASSERT_FALSE(outcomes[i].result.error) << outcomes[i].result.error->what();
-    EXPECT_EQ(outcomes[i].tokens, tokens[i]) << "stream " << i << " of " << streams;
+    const auto first =
+        std::mismatch(tokens[i].begin(), tokens[i].end(), outcomes[i].tokens.begin(), outcomes[i].tokens.end());
+    EXPECT_EQ(outcomes[i].tokens, tokens[i])
+        << "stream " << i << " of " << streams << ", from token " << first.first - tokens[i].begin() << " on";
   }
 }
 
 TEST(CudaAhead, GivesTheTokensOfPlainSteps) {
   const std::unique_ptr<graph::Backend> card = device_factories().front().create({});
   for (const char* name : {"tiny/llama.gguf", "tiny/gemma3.gguf"}) {
+    SCOPED_TRACE(name);
     const model::Model model{gguf::File(golden_path(name))};
     const tokenizer::Tokenizer tokenizer(model::read_vocab(model.file()));
     engine::RunnerOptions options = fast_options(256, 256);
