@@ -67,7 +67,7 @@ graph::Graph for_device(const model::Model& model, const graph::Backend& device,
 std::vector<std::pair<tensor::DType, graph::Rows>> readers_of(const graph::Graph& graph, const model::Model& model) {
   std::set<std::pair<tensor::DType, graph::Rows>> readers;
   for (const graph::Node& node : graph.nodes) {
-    if (node.op != graph::Op::linear) continue;
+    if (node.op != graph::Op::linear && node.op != graph::Op::expert_linear) continue;
     const tensor::DType dtype = model.weights()[static_cast<size_t>(node.weights[0])].dtype;
     readers.emplace(dtype, graph.values[static_cast<size_t>(node.inputs[0])].type.rows);
   }

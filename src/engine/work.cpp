@@ -24,6 +24,12 @@ bool is_multiplied(const graph::WeightSource& weight) {
   return weight.role == graph::WeightRole::matrix || weight.role == graph::WeightRole::tied_embedding;
 }
 
+// Of its experts, the part that a token goes to.
+double used_part(const graph::WeightSource& weight, const model::Config& config) {
+  if (weight.shape.experts == 1) return 1.0;
+  return static_cast<double>(config.experts_used) / static_cast<double>(weight.shape.experts);
+}
+
 double element_bytes(graph::KvFormat format) {
   switch (format) {
     case graph::KvFormat::f32:
@@ -46,13 +52,13 @@ int64_t visible(const model::Config& config, int64_t layer, int64_t depth) {
 
 double decode_limit_seconds(const model::Model& model, const graph::Backend& device, const graph::DeviceLimits& limits,
                             const RunnerOptions& options, int64_t depth) {
+  const model::Config& config = model.config();
   double bytes = 0;
   for (const graph::WeightSource& weight : model.weights()) {
-    if (is_multiplied(weight)) {
-      bytes += static_cast<double>(device.choose_layout(weight.shape, weight.dtype, weight.role).bytes);
-    }
+    if (!is_multiplied(weight)) continue;
+    const auto held = static_cast<double>(device.choose_layout(weight.shape, weight.dtype, weight.role).bytes);
+    bytes += held * used_part(weight, config);
   }
-  const model::Config& config = model.config();
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const double position_bytes =
         static_cast<double>(config.kv_heads * config.key_size) * element_bytes(options.key_format) +
@@ -69,7 +75,8 @@ double prefill_limit_seconds(const model::Model& model, const graph::Backend& de
   for (const graph::WeightSource& weight : model.weights()) {
     if (!is_multiplied(weight)) continue;
     const double rows = is_output(weight, config) ? 1.0 : static_cast<double>(tokens);
-    const double ops = 2.0 * rows * static_cast<double>(weight.shape.rows) * static_cast<double>(weight.shape.cols);
+    const double used = used_part(weight, config) * static_cast<double>(weight.shape.experts);
+    const double ops = 2.0 * rows * used * static_cast<double>(weight.shape.rows * weight.shape.cols);
     const bool q8 = device.activation_format(weight.dtype, static_cast<int64_t>(rows)) == graph::Format::q8;
     seconds += ops / (q8 ? limits.dot8_ops_per_second : limits.float_ops_per_second);
   }

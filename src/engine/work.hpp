@@ -10,8 +10,8 @@
 
 namespace minfer::engine {
 
-// Seconds a token that the limits allow when one token is decoded with `depth` tokens in the cache: every matrix and
-// the cache's keys and values are read once.
+// Seconds a token that the limits allow when one token is decoded with `depth` tokens in the cache: every matrix (of
+// experts those that the token goes to) and the cache's keys and values are read once.
 double decode_limit_seconds(const model::Model& model, const graph::Backend& device, const graph::DeviceLimits& limits,
                             const RunnerOptions& options, int64_t depth);
 

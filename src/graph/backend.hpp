@@ -43,8 +43,8 @@ enum class WeightRole : uint8_t {
   elsewhere,       // of another device's layers: not loaded here
 };
 
-// A weight as its file has it: [rows][cols], row-major blocks of `dtype`, mapped. `prefetch` tells the system that it
-// is read next, `release` gives the file's pages back once the device holds its own copy; either may be empty.
+// A weight as its file has it: [experts][rows][cols], row-major blocks of `dtype`, mapped. `prefetch` tells the system
+// that it is read next, `release` gives the file's pages back once the device holds its own copy; either may be empty.
 struct WeightSource {
   WeightShape shape;
   tensor::DType dtype;

@@ -67,6 +67,7 @@ ActivationFormat format_of(graph::Format format) {
       return ActivationFormat::q8;
     case graph::Format::i32:
     case graph::Format::kv:
+    case graph::Format::routes:
       break;
   }
   fail(ErrorCode::internal, "internal error: {} is no format of activations", graph::format_name(format));
