@@ -23,11 +23,12 @@ PROMPT_TOKENS = 40
 GREEDY_TOKENS = 64
 LOGIT_ROWS = 4          # at the end of the prompt, and after it
 GAP = 6e-3              # smallest (best - second) / max |logit| at each greedy step
+ROUTE_GAP = 2.5e-3       # smallest (worst chosen - best left) / max |router logit| at each position and layer
 DISTINCT, DISTINCT_LATE = 20, 10   # distinct ids of all greedy ids, of the last half
 MAX_SEEDS = 2000
 # Tried first; a search starts only if one no longer meets the conditions.
 FOUND = {"llama": 3, "llama_rope_llama3": 84, "llama_rope_linear": 39, "llama_rope_yarn": 10, "qwen2": 78, "qwen3": 20,
-         "qwen2moe": 34, "qwen3moe": 2,
+         "qwen2moe": 116, "qwen3moe": 673,
          "gemma3": 75, "gemma3_rope_linear": 1710}
 VOCAB = 288
 
@@ -200,6 +201,20 @@ def greedy(model, prompt, normal_ids):
     return new, smallest
 
 
+@torch.no_grad()
+def route_gap(model, ids):
+    """The smallest distance between an expert that is chosen and one that is not; infinite without experts."""
+    smallest = math.inf
+    if not hasattr(model.config, "num_experts"):
+        return smallest
+    chosen = model.config.num_experts_per_tok
+    for logits in model(torch.tensor([ids]), use_cache=False, output_router_logits=True).router_logits:
+        ordered = torch.sort(logits.float(), descending=True).values
+        gaps = (ordered[:, chosen - 1] - ordered[:, chosen]) / logits.abs().max(-1).values
+        smallest = min(smallest, float(gaps.min()))
+    return smallest
+
+
 def find_model(name, architecture, config, bos, normal_ids):
     for seed in [FOUND.get(name, 0), *range(MAX_SEEDS)]:
         model = make_model(architecture, config, seed)
@@ -208,7 +223,7 @@ def find_model(name, architecture, config, bos, normal_ids):
         if bos is not None:
             prompt[0] = bos
         found = greedy(model, prompt, normal_ids)
-        if found:
+        if found and route_gap(model, prompt + found[0]) >= ROUTE_GAP:
             return seed, model, prompt, *found
     raise SystemExit("no seed gives a well separated continuation")
 

@@ -77,7 +77,8 @@ double prefill_limit_seconds(const model::Model& model, const graph::Backend& de
     const double rows = is_output(weight, config) ? 1.0 : static_cast<double>(tokens);
     const double used = used_part(weight, config) * static_cast<double>(weight.shape.experts);
     const double ops = 2.0 * rows * used * static_cast<double>(weight.shape.rows * weight.shape.cols);
-    const bool q8 = device.activation_format(weight.dtype, static_cast<int64_t>(rows)) == graph::Format::q8;
+    const bool q8 =
+        device.activation_format(weight.dtype, weight.shape.experts, static_cast<int64_t>(rows)) == graph::Format::q8;
     seconds += ops / (q8 ? limits.dot8_ops_per_second : limits.float_ops_per_second);
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {

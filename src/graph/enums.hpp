@@ -8,13 +8,6 @@ namespace minfer::graph {
 
 enum class Activation : uint8_t { silu, gelu_tanh };
 
-// How router logits become the weights of the experts that are chosen by them.
-enum class Gating : uint8_t {
-  softmax,         // over all experts
-  softmax_chosen,  // over the chosen ones
-  sigmoid,         // of each
-};
-
 enum class RopeStyle : uint8_t {
   pairs,   // rotates (x[2i], x[2i+1]); the llama family's files
   halves,  // rotates (x[i], x[i + dims/2]); GPT-NeoX

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "graph/enums.hpp"
+#include "graph/routing.hpp"
 
 namespace minfer::graph {
 
@@ -113,15 +114,6 @@ struct AttentionAttributes {
   int64_t window;      // positions seen, itself included; 0: all
   float softcap;       // cap * tanh(score / cap); 0: none
 };
-// Each row goes to the `used` experts with the largest logits, the first of equal ones. Their weights follow from the
-// logits by `gating`, divided by their sum where `normalised`, times `scale`.
-struct RouteAttributes {
-  int64_t used;
-  Gating gating;
-  bool normalised;
-  float scale;
-};
-
 using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, GluAttributes, NormLinearAttributes,
                                 NormLinearGluAttributes, RopeAnglesAttributes, RopeAttributes, KvAppendAttributes,
                                 RopeAppendAttributes, AttentionAttributes, RouteAttributes>;
@@ -196,10 +188,6 @@ int64_t row_count(Rows rows, const StepShape& shape);
 int64_t row_count(const ValueType& type, const StepShape& shape);
 // Matrix rows of a value for each row of the step.
 int64_t rows_each(const ValueType& type);
-
-// The most experts of a layer, and of a row: far above any published model.
-inline constexpr int64_t kMaxExperts = 1024;
-inline constexpr int64_t kMaxChosen = 64;
 
 // Rows of logits that a step may ask for at most: a runner sets its own limit, which bounds the memory of the widest
 // value of a graph.

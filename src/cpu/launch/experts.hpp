@@ -13,6 +13,7 @@
 #include "cpu/launch/linear.hpp"
 #include "cpu/runtime/isa.hpp"
 #include "graph/enums.hpp"
+#include "graph/routing.hpp"
 
 namespace minfer::cpu {
 
