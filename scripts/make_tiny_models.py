@@ -23,10 +23,12 @@ PROMPT_TOKENS = 40
 GREEDY_TOKENS = 64
 LOGIT_ROWS = 4          # at the end of the prompt, and after it
 GAP = 6e-3              # smallest (best - second) / max |logit| at each greedy step
+ROUTE_GAP = 2.5e-3       # smallest (worst chosen - best left) / max |router logit| at each position and layer
 DISTINCT, DISTINCT_LATE = 20, 10   # distinct ids of all greedy ids, of the last half
 MAX_SEEDS = 2000
 # Tried first; a search starts only if one no longer meets the conditions.
 FOUND = {"llama": 3, "llama_rope_llama3": 84, "llama_rope_linear": 39, "llama_rope_yarn": 10, "qwen2": 78, "qwen3": 20,
+         "qwen2moe": 116, "qwen3moe": 673,
          "gemma3": 75, "gemma3_rope_linear": 1710}
 VOCAB = 288
 
@@ -57,6 +59,14 @@ VARIANTS = {
     "qwen3": ("qwen3", "bpe", dict(
         BASE, head_dim=32, tie_word_embeddings=False, rms_norm_eps=1e-6,
         rope_parameters={"rope_type": "default", "rope_theta": 1000000.0})),
+    "qwen2moe": ("qwen2moe", "bpe", dict(
+        BASE, num_hidden_layers=2, tie_word_embeddings=True, rms_norm_eps=1e-6, num_experts=8, num_experts_per_tok=3,
+        moe_intermediate_size=32, shared_expert_intermediate_size=56, norm_topk_prob=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0})),
+    "qwen3moe": ("qwen3moe", "bpe", dict(
+        BASE, num_hidden_layers=2, head_dim=32, tie_word_embeddings=False, rms_norm_eps=1e-6, num_experts=9,
+        num_experts_per_tok=4, moe_intermediate_size=40, norm_topk_prob=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0})),
     "gemma3": ("gemma3", "spm_gemma", dict(
         BASE, intermediate_size=80, num_hidden_layers=7, num_attention_heads=2, num_key_value_heads=1, head_dim=32,
         query_pre_attn_scalar=32, sliding_window=16, rms_norm_eps=1e-6,
@@ -72,6 +82,8 @@ CLASSES = {
     "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM),
     "qwen2": (transformers.Qwen2Config, transformers.Qwen2ForCausalLM),
     "qwen3": (transformers.Qwen3Config, transformers.Qwen3ForCausalLM),
+    "qwen2moe": (transformers.Qwen2MoeConfig, transformers.Qwen2MoeForCausalLM),
+    "qwen3moe": (transformers.Qwen3MoeConfig, transformers.Qwen3MoeForCausalLM),
     "gemma3": (transformers.Gemma3TextConfig, transformers.Gemma3ForCausalLM),
 }
 
@@ -139,7 +151,8 @@ def add_tokenizer(writer, kind, architecture):
 
 def make_model(architecture, config_values, seed):
     config_class, model_class = CLASSES[architecture]
-    config = config_class(**config_values, attn_implementation="eager", pad_token_id=None)
+    eager = {"experts_implementation": "eager"} if "num_experts" in config_values else {}
+    config = config_class(**config_values, attn_implementation="eager", pad_token_id=None, **eager)
     model = model_class(config).eval()
     generator = torch.Generator().manual_seed(seed)
     # A tied embedding would repeat its input, were it not small beside what the layers add.
@@ -154,8 +167,9 @@ def make_model(architecture, config_values, seed):
             elif "embed_tokens" in name:
                 value *= 0.5 / (math.sqrt(config.hidden_size) if architecture == "gemma3" else 1.0)
             else:
-                gain = gains.get(name.split(".")[-2], 1.0)
-                value *= gain / math.sqrt(parameter.shape[1])
+                # Experts' matrices are parameters of their own, others are the weight of a module.
+                gain = next((gains[part] for part in name.split(".")[-2:] if part in gains), 1.0)
+                value *= gain / math.sqrt(parameter.shape[-1])
             # Few mantissa bits: the files compress well, and convert to BF16 without loss.
             parameter.copy_(value.to(torch.bfloat16).to(torch.float32))
     return model
@@ -187,6 +201,20 @@ def greedy(model, prompt, normal_ids):
     return new, smallest
 
 
+@torch.no_grad()
+def route_gap(model, ids):
+    """The smallest distance between an expert that is chosen and one that is not; infinite without experts."""
+    smallest = math.inf
+    if not hasattr(model.config, "num_experts"):
+        return smallest
+    chosen = model.config.num_experts_per_tok
+    for logits in model(torch.tensor([ids]), use_cache=False, output_router_logits=True).router_logits:
+        ordered = torch.sort(logits.float(), descending=True).values
+        gaps = (ordered[:, chosen - 1] - ordered[:, chosen]) / logits.abs().max(-1).values
+        smallest = min(smallest, float(gaps.min()))
+    return smallest
+
+
 def find_model(name, architecture, config, bos, normal_ids):
     for seed in [FOUND.get(name, 0), *range(MAX_SEEDS)]:
         model = make_model(architecture, config, seed)
@@ -195,7 +223,7 @@ def find_model(name, architecture, config, bos, normal_ids):
         if bos is not None:
             prompt[0] = bos
         found = greedy(model, prompt, normal_ids)
-        if found:
+        if found and route_gap(model, prompt + found[0]) >= ROUTE_GAP:
             return seed, model, prompt, *found
     raise SystemExit("no seed gives a well separated continuation")
 
@@ -206,7 +234,9 @@ TENSORS = {
     "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
     "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
+    "post_attention_layernorm": "ffn_norm", "mlp.gate": "ffn_gate_inp", "mlp.experts.down_proj": "ffn_down_exps",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
 }
 GEMMA_TENSORS = dict(TENSORS, post_attention_layernorm="post_attention_norm", pre_feedforward_layernorm="ffn_norm",
                      post_feedforward_layernorm="post_ffw_norm")
@@ -218,7 +248,7 @@ def tensor_name(name, architecture):
     if name in whole:
         return whole[name]
     _, _, layer, rest = name.split(".", 3)
-    module, kind = rest.rsplit(".", 1)
+    module, kind = (rest, "weight") if "experts" in rest else rest.rsplit(".", 1)
     return f"blk.{layer}.{(GEMMA_TENSORS if architecture == 'gemma3' else TENSORS)[module]}.{kind}"
 
 
@@ -237,6 +267,12 @@ def add_tensors(writer, model, architecture):
             value = interleave(value, config.num_key_value_heads)
         if architecture == "gemma3" and "norm" in name:
             value = value + np.float32(1)
+        if "shared_expert_gate" in name:
+            value = value[0]
+        if "experts.gate_up_proj" in name:
+            for part, half in zip(("gate", "up"), np.split(value, 2, axis=1)):
+                writer.add_tensor(f"blk.{name.split('.')[2]}.ffn_{part}_exps.weight", np.ascontiguousarray(half))
+            continue
         writer.add_tensor(tensor_name(name, architecture), np.ascontiguousarray(value, np.float32))
     rope = config.rope_parameters
     if rope.get("rope_type") == "llama3":
@@ -281,6 +317,12 @@ def add_parameters(writer, architecture, values):
     if "head_dim" in values:
         writer.add_key_length(values["head_dim"])
         writer.add_value_length(values["head_dim"])
+    if "num_experts" in values:
+        writer.add_expert_count(values["num_experts"])
+        writer.add_expert_used_count(values["num_experts_per_tok"])
+        writer.add_expert_feed_forward_length(values["moe_intermediate_size"])
+    if "shared_expert_intermediate_size" in values:
+        writer.add_expert_shared_feed_forward_length(values["shared_expert_intermediate_size"])
     if architecture == "llama":
         writer.add_vocab_size(VOCAB)
         writer.add_rope_dimension_count(values["hidden_size"] // values["num_attention_heads"])
@@ -302,6 +344,8 @@ def unscaled(architecture, values):
         if rope["full_attention"]["rope_type"] == "default":
             values["sliding_window"] = 4096
         rope["full_attention"] = {"rope_type": "default", "rope_theta": 1000000.0}
+    elif "norm_topk_prob" in values:
+        values["norm_topk_prob"] = not values["norm_topk_prob"]
     elif rope["rope_type"] == "default":
         return None
     else:

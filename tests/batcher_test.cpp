@@ -66,7 +66,8 @@ TEST_P(BatchIdentity, EachRequestGetsTheTokensThatItGetsAlone) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, BatchIdentity, ::testing::Values("llama", "qwen2", "qwen3", "gemma3"));
+INSTANTIATE_TEST_SUITE_P(Architectures, BatchIdentity,
+                         ::testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3"));
 
 TEST(BatchIdentityOfARealModel, Smollm2) {
   const std::string path = model_path("smollm2-135m");

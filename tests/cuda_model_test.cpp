@@ -90,7 +90,7 @@ TEST_P(CudaTinyModels, MatchTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Tiny, CudaTinyModels,
                          ::testing::Values("llama", "llama_rope_llama3", "llama_rope_linear", "llama_rope_yarn",
-                                           "qwen2", "qwen3", "gemma3", "gemma3_rope_linear"),
+                                           "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3", "gemma3_rope_linear"),
                          [](const auto& row) { return row.param; });
 
 double kl_divergence(std::span<const float> exact, std::span<const float> other) {
@@ -174,7 +174,7 @@ TEST_P(CudaSynthetic, IsCloseToTheCpu) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaSynthetic,
                          ::testing::Values("qwen3-0.6b:q4_k_m", "qwen3-0.6b:q8_0", "qwen3-0.6b:bf16", "qwen3-0.6b:q4_0",
-                                           "qwen3-0.6b:q5_k_m"),
+                                           "qwen3-0.6b:q5_k_m", "qwen3-2b-a0.4b:q4_k_m"),
                          [](const auto& row) {
                            std::string name = row.param;
                            std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');

@@ -129,5 +129,21 @@ TEST(NodeWork, OfAProductWithEightBitActivations) {
   EXPECT_EQ(graph::node_kind(context, node), "ffn_down Q6_K");
 }
 
+// Two of eight experts a row: three rows that choose evenly reach 1 - (3/4)^3 of them.
+TEST(NodeWork, OfExpertsThatRowsReach) {
+  graph::Graph graph;
+  graph.shape = {4, 1};
+  graph.values = {{{graph::Format::f32, graph::Rows::tokens, 64}, "x"},
+                  {{graph::Format::routes, graph::Rows::tokens, 8, 2}, "routes"},
+                  {{graph::Format::f32, graph::Rows::tokens, 16, 2}, "y"}};
+  const graph::Node node{graph::Op::expert_linear, {0, 1}, {0, graph::kNoWeight}, {2}, {}};
+  const graph::HeldWeight weights[] = {{{"blk.0.ffn_down_exps.weight", 16, 64, 0, 8}, tensor::DType::f32, 64000}};
+  const int32_t ids[] = {1, 2, 3};
+  const graph::WorkContext context{graph, weights, {}};
+  const graph::OpWork work = graph::node_work(context, node, {ids, {}, {}});
+  EXPECT_EQ(work, (graph::OpWork{37000 + 3 * 64 * 4 + 3 * 2 * 4, 0, 2 * (3 * 2) * 16 * 64}));
+  EXPECT_EQ(graph::node_kind(context, node), "ffn_down_exps F32");
+}
+
 }  // namespace
 }  // namespace minfer::test

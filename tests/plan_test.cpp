@@ -175,8 +175,10 @@ TEST(Plan, CountsTheLayersThatFit) {
   EXPECT_EQ(layers_within(all), 3);
 }
 
-TEST(Plan, WeightsByLayoutSumToThePlan) {
-  const model::Model model{gguf::File(golden_path("tiny/qwen2.gguf"))};
+class LayoutPlan : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LayoutPlan, WeightsByLayoutSumToThePlan) {
+  const model::Model model{gguf::File(golden_path(fmt::format("tiny/{}.gguf", GetParam())))};
   for (const std::string& isa : available_isas()) {
     const graph::Registry registry(cpu_factory(), {1, isa});
     const graph::Backend* devices[] = {&registry.preferred()};
@@ -190,6 +192,8 @@ TEST(Plan, WeightsByLayoutSumToThePlan) {
     EXPECT_EQ(tensors, static_cast<int64_t>(model.weights().size())) << isa;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Tiny, LayoutPlan, ::testing::Values("qwen2", "qwen3moe"));
 
 }  // namespace
 }  // namespace minfer::test

@@ -229,7 +229,8 @@ TEST_P(SplitModels, NoStepExceedsTheWorkspaceThatWasPlanned) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, SplitModels, ::testing::Values("llama", "llama_rope_yarn", "qwen2", "qwen3", "gemma3"),
+INSTANTIATE_TEST_SUITE_P(Tiny, SplitModels,
+                         ::testing::Values("llama", "llama_rope_yarn", "qwen2", "qwen3", "qwen2moe", "gemma3"),
                          [](const auto& row) { return row.param; });
 
 // --- the decision ---

@@ -173,7 +173,10 @@ TEST(SteadyStep, StopStringsLetLongPiecesThroughWithoutAllocating) {
 }
 
 TEST(SteadyStep, OfATinyModelAllocatesNothing) {
-  for (const std::string& isa : available_isas()) expect_steady(golden_path("tiny/llama.gguf"), isa);
+  for (const std::string& isa : available_isas()) {
+    expect_steady(golden_path("tiny/llama.gguf"), isa);
+    expect_steady(golden_path("tiny/qwen2moe.gguf"), isa);
+  }
 }
 
 // On a device that draws, with the next step always in flight.

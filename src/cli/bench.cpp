@@ -119,10 +119,8 @@ class Bench {
 
   // Weights are read once for all streams, the cache of each by itself; or the arithmetic is what limits.
   double step_limit_seconds(int64_t depth, int64_t streams) const {
-    const auto alone = [&](int64_t at) {
-      return engine::decode_limit_seconds(loaded_.model, device(), limits_, loaded_.runner->options(), at);
-    };
-    const double reading = alone(depth) + static_cast<double>(streams - 1) * (alone(depth) - alone(0));
+    const double reading =
+        engine::decode_limit_seconds(loaded_.model, device(), limits_, loaded_.runner->options(), depth, streams);
     const double computing = engine::prefill_limit_seconds(loaded_.model, device(), limits_, 1, depth);
     return std::max(reading, static_cast<double>(streams) * computing);
   }

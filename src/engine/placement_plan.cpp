@@ -58,18 +58,20 @@ graph::Graph for_device(const model::Model& model, const graph::Backend& device,
   const graph::DeviceTraits traits{
       [&](graph::Op op) { return device.has_op(op); },
       [&](graph::WeightId id, int64_t rows) {
-        return device.activation_format(model.weights()[static_cast<size_t>(id)].dtype, rows);
+        const graph::WeightSource& weight = model.weights()[static_cast<size_t>(id)];
+        return device.activation_format(weight.dtype, weight.shape.experts, rows);
       },
       [&](const graph::Graph& g, const graph::Node& node) { return !device.unsupported_reason(g, node); }};
   return graph::optimize(graph, model.weight_shapes(), traits, fuse);
 }
 
-std::vector<std::pair<tensor::DType, graph::Rows>> readers_of(const graph::Graph& graph, const model::Model& model) {
-  std::set<std::pair<tensor::DType, graph::Rows>> readers;
+std::vector<Reader> readers_of(const graph::Graph& graph, const model::Model& model) {
+  std::set<Reader> readers;
   for (const graph::Node& node : graph.nodes) {
-    if (node.op != graph::Op::linear) continue;
-    const tensor::DType dtype = model.weights()[static_cast<size_t>(node.weights[0])].dtype;
-    readers.emplace(dtype, graph.values[static_cast<size_t>(node.inputs[0])].type.rows);
+    if (node.op != graph::Op::linear && node.op != graph::Op::expert_linear) continue;
+    const graph::WeightSource& weight = model.weights()[static_cast<size_t>(node.weights[0])];
+    const graph::Rows rows = graph.values[static_cast<size_t>(node.inputs[0])].type.rows;
+    readers.insert({weight.dtype, weight.shape.experts, rows});
   }
   return {readers.begin(), readers.end()};
 }
@@ -86,8 +88,9 @@ bool takes_norm(const graph::Backend& device, graph::Rows rows, const graph::Ste
 
 std::vector<ReaderTraits> traits_of(const PartPlan& part, const graph::Backend& device, const graph::StepShape& shape) {
   std::vector<ReaderTraits> traits;
-  for (const auto& [dtype, rows] : part.readers) {
-    traits.push_back({device.activation_format(dtype, graph::row_count(rows, shape)), takes_norm(device, rows, shape)});
+  for (const auto& [dtype, experts, rows] : part.readers) {
+    const graph::Format format = device.activation_format(dtype, experts, graph::row_count(rows, shape));
+    traits.push_back({format, takes_norm(device, rows, shape)});
   }
   return traits;
 }

@@ -23,6 +23,13 @@ struct RunnerOptions;
 using Devices = std::span<const graph::Backend* const>;
 
 // What a device does with a product in steps of one shape.
+struct Reader {
+  tensor::DType dtype;
+  int64_t experts;
+  graph::Rows rows;
+  auto operator<=>(const Reader&) const = default;
+};
+
 struct ReaderTraits {
   graph::Format format;  // that it reads
   bool takes_norm;       // the norm before it can be part of it
@@ -45,7 +52,7 @@ struct PartPlan {
   std::vector<graph::WeightLayout> layouts;  // by weight id; of no bytes where the role is `elsewhere`
   graph::KvSpec kv;                          // groups and layers as in the whole model's, less the layers elsewhere
   // What the part's products are made of: types of weights, and which rows they read.
-  std::vector<std::pair<tensor::DType, graph::Rows>> readers;
+  std::vector<Reader> readers;
   std::vector<StepRegime> regimes;
   graph::MemoryUse memory;
 };

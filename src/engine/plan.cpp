@@ -75,9 +75,11 @@ std::vector<LayoutUse> weights_by_layout(const model::Model& model, const graph:
   for (size_t i = 0; i < part.layouts.size(); ++i) {
     if (part.roles[i] == graph::WeightRole::elsewhere) continue;
     const graph::WeightLayout& layout = part.layouts[i];
-    const std::string_view dtype = tensor::dtype_info(model.weights()[i].dtype).name;
+    const graph::WeightSource& weight = model.weights()[i];
+    const std::string_view dtype = tensor::dtype_info(weight.dtype).name;
     const bool is_vector = part.roles[i] == graph::WeightRole::vector;
-    const graph::Format format = is_vector ? graph::Format::f32 : device.activation_format(model.weights()[i].dtype, 1);
+    const graph::Format format =
+        is_vector ? graph::Format::f32 : device.activation_format(weight.dtype, weight.shape.experts, 1);
     auto use = std::find_if(uses.begin(), uses.end(), [&](const LayoutUse& u) {
       return u.dtype == dtype && u.layout == layout.name && u.activation_format == format;
     });

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "base/error.hpp"
@@ -22,6 +23,13 @@ bool is_output(const graph::WeightSource& weight, const model::Config& config) {
 
 bool is_multiplied(const graph::WeightSource& weight) {
   return weight.role == graph::WeightRole::matrix || weight.role == graph::WeightRole::tied_embedding;
+}
+
+// Of its experts, the part that `tokens` tokens reach, were each as likely as any other.
+double reached_part(const graph::WeightSource& weight, const model::Config& config, int64_t tokens) {
+  if (weight.shape.experts == 1) return 1.0;
+  const double used = static_cast<double>(config.experts_used) / static_cast<double>(weight.shape.experts);
+  return 1.0 - std::pow(1.0 - used, static_cast<double>(tokens));
 }
 
 double element_bytes(graph::KvFormat format) {
@@ -45,19 +53,19 @@ int64_t visible(const model::Config& config, int64_t layer, int64_t depth) {
 }  // namespace
 
 double decode_limit_seconds(const model::Model& model, const graph::Backend& device, const graph::DeviceLimits& limits,
-                            const RunnerOptions& options, int64_t depth) {
+                            const RunnerOptions& options, int64_t depth, int64_t streams) {
+  const model::Config& config = model.config();
   double bytes = 0;
   for (const graph::WeightSource& weight : model.weights()) {
-    if (is_multiplied(weight)) {
-      bytes += static_cast<double>(device.choose_layout(weight.shape, weight.dtype, weight.role).bytes);
-    }
+    if (!is_multiplied(weight)) continue;
+    const auto held = static_cast<double>(device.choose_layout(weight.shape, weight.dtype, weight.role).bytes);
+    bytes += held * reached_part(weight, config, streams);
   }
-  const model::Config& config = model.config();
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const double position_bytes =
         static_cast<double>(config.kv_heads * config.key_size) * element_bytes(options.key_format) +
         static_cast<double>(config.kv_heads * config.value_size) * element_bytes(options.value_format);
-    bytes += static_cast<double>(visible(config, layer, depth)) * position_bytes;
+    bytes += static_cast<double>(streams * visible(config, layer, depth)) * position_bytes;
   }
   return bytes / limits.read_bytes_per_second;
 }
@@ -69,8 +77,10 @@ double prefill_limit_seconds(const model::Model& model, const graph::Backend& de
   for (const graph::WeightSource& weight : model.weights()) {
     if (!is_multiplied(weight)) continue;
     const double rows = is_output(weight, config) ? 1.0 : static_cast<double>(tokens);
-    const double ops = 2.0 * rows * static_cast<double>(weight.shape.rows) * static_cast<double>(weight.shape.cols);
-    const bool q8 = device.activation_format(weight.dtype, static_cast<int64_t>(rows)) == graph::Format::q8;
+    const double used = reached_part(weight, config, 1) * static_cast<double>(weight.shape.experts);
+    const double ops = 2.0 * rows * used * static_cast<double>(weight.shape.rows * weight.shape.cols);
+    const bool q8 =
+        device.activation_format(weight.dtype, weight.shape.experts, static_cast<int64_t>(rows)) == graph::Format::q8;
     seconds += ops / (q8 ? limits.dot8_ops_per_second : limits.float_ops_per_second);
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {

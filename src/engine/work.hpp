@@ -10,10 +10,11 @@
 
 namespace minfer::engine {
 
-// Seconds a token that the limits allow when one token is decoded with `depth` tokens in the cache: every matrix and
-// the cache's keys and values are read once.
+// Seconds a step that the limits allow when `streams` streams of `depth` tokens in the cache decode one token each:
+// every matrix (of experts those that streams which choose evenly would reach) is read once for all of them, the
+// cache's keys and values of each.
 double decode_limit_seconds(const model::Model& model, const graph::Backend& device, const graph::DeviceLimits& limits,
-                            const RunnerOptions& options, int64_t depth);
+                            const RunnerOptions& options, int64_t depth, int64_t streams);
 
 // Seconds that the limits allow for a prompt of `tokens` after `depth` others: every token takes part in every matrix
 // but the output's and those after attention in the last layer, which the last token alone needs, and attends to those

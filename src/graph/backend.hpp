@@ -43,8 +43,8 @@ enum class WeightRole : uint8_t {
   elsewhere,       // of another device's layers: not loaded here
 };
 
-// A weight as its file has it: [rows][cols], row-major blocks of `dtype`, mapped. `prefetch` tells the system that it
-// is read next, `release` gives the file's pages back once the device holds its own copy; either may be empty.
+// A weight as its file has it: [experts][rows][cols], row-major blocks of `dtype`, mapped. `prefetch` tells the system
+// that it is read next, `release` gives the file's pages back once the device holds its own copy; either may be empty.
 struct WeightSource {
   WeightShape shape;
   tensor::DType dtype;
@@ -166,8 +166,9 @@ class Backend {
   virtual bool draws() const = 0;
   // The layout of a weight. Errors: unsupported, naming the weight and its type, where the device has none.
   virtual WeightLayout choose_layout(const WeightShape& shape, tensor::DType dtype, WeightRole role) const = 0;
-  // What a linear with such a matrix reads in a step of `rows` rows: f32, q8 or bf16. Pure.
-  virtual Format activation_format(tensor::DType dtype, int64_t rows) const = 0;
+  // What a product with such a matrix, or with those of so many experts, reads in a step of `rows` rows: f32, q8 or
+  // bf16. Pure.
+  virtual Format activation_format(tensor::DType dtype, int64_t experts, int64_t rows) const = 0;
   // Rows of a step that keep the device busy with a prompt. Pure.
   virtual int64_t preferred_batch_tokens() const = 0;
   virtual int64_t value_bytes(const ValueType& type, int64_t rows) const = 0;

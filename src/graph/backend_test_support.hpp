@@ -28,8 +28,8 @@ class ForwardingBackend : public Backend {
   WeightLayout choose_layout(const WeightShape& shape, tensor::DType dtype, WeightRole role) const override {
     return inner_->choose_layout(shape, dtype, role);
   }
-  Format activation_format(tensor::DType dtype, int64_t rows) const override {
-    return inner_->activation_format(dtype, rows);
+  Format activation_format(tensor::DType dtype, int64_t experts, int64_t rows) const override {
+    return inner_->activation_format(dtype, experts, rows);
   }
   int64_t preferred_batch_tokens() const override { return inner_->preferred_batch_tokens(); }
   int64_t value_bytes(const ValueType& type, int64_t rows) const override { return inner_->value_bytes(type, rows); }

@@ -85,6 +85,19 @@ ValueId Builder::gather_rows(ValueId x, ValueId rows) {
   return add_node(Op::gather_rows, {x, rows}, {}, {}, "outputs")[0];
 }
 
+Builder::Routed Builder::route(ValueId logits, RouteAttributes attributes) {
+  const auto outputs = add_node(Op::route, {logits}, {}, attributes, "route");
+  return {outputs[0], outputs[1]};
+}
+
+ValueId Builder::expert_linear(ValueId x, ValueId routes, WeightId matrices) {
+  return add_node(Op::expert_linear, {x, routes}, {matrices, kNoWeight}, {}, weight_shape(matrices).name)[0];
+}
+
+ValueId Builder::expert_sum(ValueId y, Routed routed) {
+  return add_node(Op::expert_sum, {y, routed.routes, routed.weights}, {}, {}, "expert_sum")[0];
+}
+
 ValueId Builder::import_value(const Value& value) {
   check(value.type.format == Format::f32, "only f32 values go from one part of a model to another");
   graph_.imports.push_back(static_cast<ValueId>(graph_.values.size()));

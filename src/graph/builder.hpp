@@ -36,6 +36,14 @@ class Builder {
   ValueId kv_append(ValueId k, ValueId v, int32_t layer);
   ValueId attention(ValueId q, ValueId appended, AttentionAttributes attributes);
   ValueId gather_rows(ValueId x, ValueId rows);
+  // Routes and weights of rows of router logits.
+  struct Routed {
+    ValueId routes;
+    ValueId weights;
+  };
+  Routed route(ValueId logits, RouteAttributes attributes);
+  ValueId expert_linear(ValueId x, ValueId routes, WeightId matrices);
+  ValueId expert_sum(ValueId y, Routed routed);
 
   // The general form: appends a node and returns its outputs. `name` names them for people.
   std::vector<ValueId> add_node(Op op, std::vector<ValueId> inputs, std::vector<WeightId> weights,

@@ -252,5 +252,75 @@ TEST(Export, JsonAndDotNameNodesAndWeights) {
   EXPECT_NE(dot.find("-> \"logits\""), std::string::npos);
 }
 
+// A mixture of experts: two of four, and a gated expert for all.
+std::vector<WeightShape> expert_weights() {
+  std::vector<WeightShape> shapes = weights();
+  shapes.push_back({"router", 4, kWidth});
+  shapes.push_back({"gates", kFfn, kWidth, kNoLayer, 4});
+  shapes.push_back({"ups", kFfn, kWidth, kNoLayer, 4});
+  shapes.push_back({"downs", kWidth, kFfn, kNoLayer, 4});
+  shapes.push_back({"gate_of_all", 1, kWidth});
+  return shapes;
+}
+
+Graph expert_block(std::span<const WeightShape> shapes, const StepShape& shape) {
+  Builder b(shapes, shape);
+  const auto w = [&](const char* name) { return b.weight(name); };
+  ValueId x = b.embed(b.input(Input::token_ids), w("embedding"), 1.0F);
+  const ValueId n = b.rms_norm(x, w("norm"), 1e-5F, kWidth);
+  const auto routed = b.route(b.linear(n, w("router")), {2, Gating::softmax, true, 1.0F});
+  const ValueId h = b.glu(b.expert_linear(n, routed.routes, w("gates")), b.expert_linear(n, routed.routes, w("ups")),
+                          Activation::silu);
+  x = b.add(x, b.expert_sum(b.expert_linear(h, routed.routes, w("downs")), routed));
+  const auto all = b.route(b.linear(n, w("gate_of_all")), {1, Gating::sigmoid, false, 1.0F});
+  const ValueId g = b.glu(b.linear(n, w("gate")), b.linear(n, w("up")), Activation::silu);
+  x = b.add(x, b.expert_sum(b.linear(g, w("down")), all));
+  return b.finish(b.linear(b.gather_rows(x, b.input(Input::output_rows)), w("embedding")));
+}
+
+TEST(Passes, ExpertsFuseAsPlainProductsDo) {
+  const auto shapes = expert_weights();
+  // As devices do: plain weights, such as routers, read f32.
+  Builder names(shapes, {1, 1});
+  const WeightId router = names.weight("router"), gate = names.weight("gate_of_all");
+  DeviceTraits device = all_ops(Format::q8);
+  device.activation_format = [&](WeightId id, int64_t) {
+    return id == router || id == gate ? Format::f32 : Format::q8;
+  };
+  const Graph fused = optimize(expert_block(shapes, {8, 1}), shapes, device);
+  const std::map<std::string, int> expected = {
+      {"embed", 1},      {"rms_norm", 1},   {"quantize", 2},      {"linear", 3},     {"route", 2},
+      {"expert_glu", 1}, {"linear_glu", 1}, {"expert_linear", 1}, {"expert_sum", 2}, {"gather_rows", 1}};
+  EXPECT_EQ(op_counts(fused), expected);
+  for (const Node& node : fused.nodes) {
+    const ValueType& out = fused.values[static_cast<size_t>(node.outputs[0])].type;
+    if (node.op == Op::expert_glu) {
+      EXPECT_EQ(out, (ValueType{Format::q8, Rows::tokens, kFfn, 2}));
+      EXPECT_EQ(row_count(out, fused.shape), 16);
+    }
+    if (node.op == Op::route) {
+      EXPECT_EQ(row_count(out, fused.shape), 8);
+    }
+    if (node.op == Op::expert_sum) {
+      EXPECT_EQ(node.inputs.size(), 4U);
+    }
+  }
+}
+
+TEST(Rules, ExpertsMustMatchTheirRoutes) {
+  const auto shapes = expert_weights();
+  Builder b(shapes, {8, 1});
+  const auto w = [&](const char* name) { return b.weight(name); };
+  const ValueId x = b.embed(b.input(Input::token_ids), w("embedding"), 1.0F);
+  const ValueId logits = b.linear(x, w("router"));
+  EXPECT_THROW(b.route(logits, {5, Gating::softmax, true, 1.0F}), Error);
+  EXPECT_THROW(b.route(logits, {0, Gating::softmax, true, 1.0F}), Error);
+  const auto routed = b.route(logits, {2, Gating::softmax, true, 1.0F});
+  EXPECT_THROW(b.expert_linear(x, routed.routes, w("gate")), Error);   // one matrix only
+  EXPECT_THROW(b.expert_linear(x, logits, w("gates")), Error);         // no routes
+  EXPECT_THROW(b.expert_linear(x, routed.routes, w("downs")), Error);  // of another width
+  EXPECT_THROW(b.expert_sum(x, routed), Error);                        // a row for two entries
+}
+
 }  // namespace
 }  // namespace minfer::graph

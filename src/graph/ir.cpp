@@ -24,6 +24,8 @@ std::string_view format_name(Format format) {
       return "bf16";
     case Format::kv:
       return "kv";
+    case Format::routes:
+      return "routes";
   }
   return "unknown";
 }
@@ -34,6 +36,14 @@ std::string_view rows_name(Rows rows) {
 
 int64_t row_count(Rows rows, const StepShape& shape) {
   return rows == Rows::tokens ? shape.tokens : shape.outputs;
+}
+
+int64_t row_count(const ValueType& type, const StepShape& shape) {
+  return row_count(type.rows, shape) * rows_each(type);
+}
+
+int64_t rows_each(const ValueType& type) {
+  return type.format == Format::routes || type.chosen == 0 ? 1 : type.chosen;
 }
 
 namespace {

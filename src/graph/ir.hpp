@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "graph/enums.hpp"
+#include "graph/routing.hpp"
 
 namespace minfer::graph {
 
@@ -27,11 +28,12 @@ inline constexpr int32_t kNoLayer = -1;
 
 // What a row of a value holds.
 enum class Format : uint8_t {
-  f32,   // width floats
-  i32,   // width 32-bit integers
-  q8,    // width elements in 8-bit blocks of 32 with scales, in the device's layout
-  bf16,  // width bfloat16, for matrix units
-  kv,    // nothing: the effect of an append to the KV cache
+  f32,     // width floats
+  i32,     // width 32-bit integers
+  q8,      // width elements in 8-bit blocks of 32 with scales, in the device's layout
+  bf16,    // width bfloat16, for matrix units
+  kv,      // nothing: the effect of an append to the KV cache
+  routes,  // which `chosen` of `width` experts each row goes to, and the order of these entries; the device's layout
 };
 
 enum class Rows : uint8_t {
@@ -55,8 +57,12 @@ enum class Op : uint8_t {
   rope_append,
   attention,
   gather_rows,
+  route,
+  expert_linear,
+  expert_glu,
+  expert_sum,
 };
-inline constexpr int kOpCount = 15;
+inline constexpr int kOpCount = 19;
 
 struct EmbedAttributes {
   float scale;  // multiplies every element of the gathered row
@@ -108,15 +114,17 @@ struct AttentionAttributes {
   int64_t window;      // positions seen, itself included; 0: all
   float softcap;       // cap * tanh(score / cap); 0: none
 };
-
 using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, GluAttributes, NormLinearAttributes,
                                 NormLinearGluAttributes, RopeAnglesAttributes, RopeAttributes, KvAppendAttributes,
-                                RopeAppendAttributes, AttentionAttributes>;
+                                RopeAppendAttributes, AttentionAttributes, RouteAttributes>;
 
 struct ValueType {
   Format format;
   Rows rows;
   int64_t width;  // elements a row
+  // 0: one matrix row a row of the step; else as many, one for each expert that the row goes to, in the order of the
+  // step's routes.
+  int64_t chosen = 0;
   bool operator==(const ValueType&) const = default;
 };
 
@@ -133,12 +141,14 @@ struct Node {
   Attributes attributes;
 };
 
-// What the passes know of a weight: its name and its matrix, `rows` outputs by `cols` inputs (a vector has one row).
+// What the passes know of a weight: its name and its matrix, `rows` outputs by `cols` inputs (a vector has one row);
+// of experts one behind the other.
 struct WeightShape {
   std::string name;
   int64_t rows;
   int64_t cols;
   int32_t layer = kNoLayer;  // of the model that it belongs to; none: the embedding, the output's norm and matrix
+  int64_t experts = 1;
 };
 
 enum class StepKind : uint8_t {
@@ -175,6 +185,9 @@ std::string_view rows_name(Rows rows);
 
 // Height of a value in a step of `shape`.
 int64_t row_count(Rows rows, const StepShape& shape);
+int64_t row_count(const ValueType& type, const StepShape& shape);
+// Matrix rows of a value for each row of the step.
+int64_t rows_each(const ValueType& type);
 
 // Rows of logits that a step may ask for at most: a runner sets its own limit, which bounds the memory of the widest
 // value of a graph.

@@ -24,7 +24,7 @@ std::vector<Range> live_ranges(const Graph& graph, const ValueBytesFn& value_byt
   std::vector<Range> ranges;
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const ValueType& type = graph.values[v].type;
-    const int64_t bytes = type.format == Format::kv ? 0 : value_bytes(type, row_count(type.rows, graph.shape));
+    const int64_t bytes = type.format == Format::kv ? 0 : value_bytes(type, row_count(type, graph.shape));
     const int64_t aligned = checked_round_up(bytes, MemoryPlan::kAlignment, kWhat);
     ranges.push_back({static_cast<ValueId>(v), aligned, -1, -1, kNoValue});
   }
@@ -45,13 +45,16 @@ std::vector<Range> live_ranges(const Graph& graph, const ValueBytesFn& value_byt
   return ranges;
 }
 
-// Lets the output of a linear take over a residual that dies there.
+// Lets the output of a linear, or of a sum of experts, take over a residual (the last input) that dies there.
 void reuse_residuals(const Graph& graph, std::vector<Range>& ranges) {
   for (size_t n = 0; n < graph.nodes.size(); ++n) {
     const Node& node = graph.nodes[n];
-    if (node.op != Op::linear || node.inputs.size() != 2 || node.inputs[0] == node.inputs[1]) continue;
-    const Range& residual = ranges[static_cast<size_t>(node.inputs[1])];
-    if (residual.last == static_cast<int32_t>(n)) ranges[static_cast<size_t>(node.outputs[0])].reuses = node.inputs[1];
+    const bool added =
+        (node.op == Op::linear && node.inputs.size() == 2) || (node.op == Op::expert_sum && node.inputs.size() == 4);
+    if (!added || node.inputs[0] == node.inputs.back()) continue;
+    const Range& residual = ranges[static_cast<size_t>(node.inputs.back())];
+    if (residual.last != static_cast<int32_t>(n)) continue;
+    ranges[static_cast<size_t>(node.outputs[0])].reuses = node.inputs.back();
   }
 }
 

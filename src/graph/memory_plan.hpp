@@ -1,7 +1,8 @@
 // Where the values of a graph lie while it runs: one arena, offsets by liveness. A value lives from the node that makes
-// it to its last reader; values that do not live together share bytes. The residual of a linear may be overwritten by
-// its output where nothing reads it later (the kernels allow that alias). Pure: a graph and the device's size of a
-// value in, offsets out. Invariant, tested on random graphs: two values that live at the same time never overlap.
+// it to its last reader; values that do not live together share bytes. The residual of a linear or an expert_sum may be
+// overwritten by its output where nothing reads it later (the kernels allow that alias). Pure: a graph and the device's
+// size of a value in, offsets out. Invariant, tested on random graphs: two values that live at the same time never
+// overlap.
 #pragma once
 
 #include <cstdint>

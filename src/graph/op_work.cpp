@@ -2,6 +2,7 @@
 #include "graph/op_work.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 #include <vector>
 
@@ -18,8 +19,9 @@ const Value& value_of(const WorkContext& context, ValueId id) {
 }
 
 int64_t rows_of(const WorkContext& context, ValueId id, const StepData& step) {
-  const bool tokens = value_of(context, id).type.rows == Rows::tokens;
-  return static_cast<int64_t>(tokens ? step.token_ids.size() : step.output_rows.size());
+  const ValueType& type = value_of(context, id).type;
+  const size_t rows = type.rows == Rows::tokens ? step.token_ids.size() : step.output_rows.size();
+  return static_cast<int64_t>(rows) * rows_each(type);
 }
 
 // Of a row, without the padding that a device may add: 8-bit blocks of 32 have a scale and a sum of 4 bytes each.
@@ -34,6 +36,8 @@ int64_t row_bytes(const ValueType& type) {
       return type.width * 2;
     case Format::kv:
       return 0;
+    case Format::routes:
+      return type.chosen * 4;
   }
   return 0;
 }
@@ -67,8 +71,12 @@ bool is_normed(const Node& node) {
   return node.op == Op::norm_linear || node.op == Op::norm_linear_glu;
 }
 
+bool is_routed(const Node& node) {
+  return node.op == Op::expert_linear || node.op == Op::expert_glu;
+}
+
 bool is_product(const Node& node) {
-  return node.op == Op::linear || node.op == Op::linear_glu || is_normed(node);
+  return node.op == Op::linear || node.op == Op::linear_glu || is_normed(node) || is_routed(node);
 }
 
 // The first matrix among a product's weights: behind its norm, if it has one.
@@ -76,13 +84,21 @@ size_t first_matrix(const Node& node) {
   return is_normed(node) ? 1 : 0;
 }
 
+// The part of the experts that `entries` of them reach, were each as likely as any other.
+double reached_part(const WorkContext& context, const Node& node, int64_t entries) {
+  const ValueType& routes = value_of(context, node.inputs[1]).type;
+  const double missed = 1.0 - static_cast<double>(routes.chosen) / static_cast<double>(routes.width);
+  return 1.0 - std::pow(missed, static_cast<double>(entries / routes.chosen));
+}
+
 void add_products(const WorkContext& context, const Node& node, int64_t rows, OpWork& work) {
+  const double part = is_routed(node) ? reached_part(context, node, rows) : 1.0;
   const bool q8 = value_of(context, node.inputs[0]).type.format == Format::q8;
   // Each matrix is followed by its bias, or none.
   for (size_t i = first_matrix(node); i < node.weights.size(); ++i) {
     if (node.weights[i] == kNoWeight) continue;
     const HeldWeight& weight = context.weights[static_cast<size_t>(node.weights[i])];
-    work.bytes += weight.bytes;
+    work.bytes += static_cast<int64_t>(part * static_cast<double>(weight.bytes));
     if ((i - first_matrix(node)) % 2 == 0) {
       (q8 ? work.dot8_ops : work.float_ops) += 2 * rows * weight.shape.rows * weight.shape.cols;
     }

@@ -1,4 +1,5 @@
-// The work of a node in a step: the bytes that it reads and the operations that it does at least, and a name for nodes
+// The work of a node in a step: the bytes that it reads and the operations that it does at least (of experts those that
+// rows which choose evenly would reach), and a name for nodes
 // of the same kind. Pure; set against times and a device's limits by op timing.
 #pragma once
 

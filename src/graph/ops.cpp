@@ -24,6 +24,10 @@ constexpr std::array<OpInfo, kOpCount> kOps = {{
     {Op::rope_append, "rope_append", infer_rope_append},
     {Op::attention, "attention", infer_attention},
     {Op::gather_rows, "gather_rows", infer_gather_rows},
+    {Op::route, "route", infer_route},
+    {Op::expert_linear, "expert_linear", infer_expert_linear},
+    {Op::expert_glu, "expert_glu", infer_expert_glu},
+    {Op::expert_sum, "expert_sum", infer_expert_sum},
 }};
 
 // The table is indexed by op: its order is the enum's.

@@ -50,5 +50,9 @@ std::vector<ValueType> infer_kv_append(const NodeCheck&);
 std::vector<ValueType> infer_rope_append(const NodeCheck&);
 std::vector<ValueType> infer_attention(const NodeCheck&);
 std::vector<ValueType> infer_gather_rows(const NodeCheck&);
+std::vector<ValueType> infer_route(const NodeCheck&);
+std::vector<ValueType> infer_expert_linear(const NodeCheck&);
+std::vector<ValueType> infer_expert_glu(const NodeCheck&);
+std::vector<ValueType> infer_expert_sum(const NodeCheck&);
 
 }  // namespace minfer::graph

@@ -15,6 +15,11 @@ bool is_plain_linear(const Node& node) {
   return node.op == Op::linear && node.inputs.size() == 1;
 }
 
+// Linears whose products a glu may take: both of one kind.
+bool is_gateable(const Node& node) {
+  return is_plain_linear(node) || node.op == Op::expert_linear;
+}
+
 // The node that makes `value` if it is of `op` and nothing else reads the value.
 const Node* sole_producer(const Graph& graph, const Uses& uses, ValueId value, Op op) {
   const int32_t producer = uses.producer[static_cast<size_t>(value)];
@@ -89,9 +94,12 @@ Graph fuse_gated(const Graph& graph, std::span<const WeightShape> weights, const
   std::vector<bool> absorbed(graph.nodes.size(), false);
   const auto pair_of = [&](const Node& node) -> std::optional<std::pair<const Node*, const Node*>> {
     if (node.op != Op::glu) return std::nullopt;
-    const Node* gate = sole_producer(graph, uses, node.inputs[0], Op::linear);
-    const Node* up = sole_producer(graph, uses, node.inputs[1], Op::linear);
-    if (gate == nullptr || up == nullptr || gate == up || !is_plain_linear(*gate) || !is_plain_linear(*up)) return {};
+    const bool routed = graph.values[static_cast<size_t>(node.inputs[0])].type.chosen != 0;
+    if (routed && !device.has_op(Op::expert_glu)) return std::nullopt;
+    const Op op = routed ? Op::expert_linear : Op::linear;
+    const Node* gate = sole_producer(graph, uses, node.inputs[0], op);
+    const Node* up = sole_producer(graph, uses, node.inputs[1], op);
+    if (gate == nullptr || up == nullptr || gate == up || !is_gateable(*gate) || !is_gateable(*up)) return {};
     if (gate->outputs.size() != 1 || up->outputs.size() != 1 || gate->inputs != up->inputs) return {};
     if (read_format(graph, *gate, device) != read_format(graph, *up, device)) return {};
     return std::pair{gate, up};
@@ -108,7 +116,8 @@ Graph fuse_gated(const Graph& graph, std::span<const WeightShape> weights, const
     if (const auto pair = pair_of(node)) {
       std::vector<WeightId> both = pair->first->weights;
       both.insert(both.end(), pair->second->weights.begin(), pair->second->weights.end());
-      rewriter.emit(Op::linear_glu, pair->first->inputs, both, node.attributes, node.outputs);
+      const Op op = pair->first->op == Op::linear ? Op::linear_glu : Op::expert_glu;
+      rewriter.emit(op, pair->first->inputs, both, node.attributes, node.outputs);
     } else {
       rewriter.copy(node);
     }
@@ -118,12 +127,14 @@ Graph fuse_gated(const Graph& graph, std::span<const WeightShape> weights, const
 
 Graph fuse_residual(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits&) {
   const Uses uses(graph);
-  // Which operand of an add, if one, is a product that nothing else reads.
+  // Which operand of an add, if one, is a product, or a sum of experts, that nothing else reads.
   const auto product_of = [&](const Node& node) -> std::optional<size_t> {
     if (node.op != Op::add) return std::nullopt;
     for (size_t side = 0; side < 2; ++side) {
       const Node* linear = sole_producer(graph, uses, node.inputs[side], Op::linear);
       if (linear != nullptr && is_plain_linear(*linear) && linear->outputs.size() == 1) return side;
+      const Node* sum = sole_producer(graph, uses, node.inputs[side], Op::expert_sum);
+      if (sum != nullptr && sum->inputs.size() == 3) return side;
     }
     return std::nullopt;
   };
@@ -138,9 +149,10 @@ Graph fuse_residual(const Graph& graph, std::span<const WeightShape> weights, co
     const Node& node = graph.nodes[i];
     if (absorbed[i]) continue;
     if (const auto side = product_of(node)) {
-      const Node& linear = graph.nodes[static_cast<size_t>(uses.producer[static_cast<size_t>(node.inputs[*side])])];
-      const ValueId inputs[] = {linear.inputs[0], node.inputs[1 - *side]};
-      rewriter.emit(Op::linear, inputs, linear.weights, {}, node.outputs);
+      const Node& product = graph.nodes[static_cast<size_t>(uses.producer[static_cast<size_t>(node.inputs[*side])])];
+      std::vector<ValueId> inputs = product.inputs;
+      inputs.push_back(node.inputs[1 - *side]);
+      rewriter.emit(product.op, inputs, product.weights, {}, node.outputs);
     } else {
       rewriter.copy(node);
     }
@@ -283,11 +295,11 @@ namespace {
 
 bool can_output_other(Op op) {
   return op == Op::rms_norm || op == Op::glu || op == Op::linear_glu || op == Op::norm_linear_glu ||
-         op == Op::attention;
+         op == Op::expert_glu || op == Op::attention;
 }
 
 bool reads_activation(Op op) {
-  return op == Op::linear || op == Op::linear_glu;
+  return op == Op::linear || op == Op::linear_glu || op == Op::expert_linear || op == Op::expert_glu;
 }
 
 // The formats in which products read each value of a graph.

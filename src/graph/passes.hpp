@@ -4,8 +4,8 @@
 // policy, see backend.hpp).
 //
 //   fuse_linear_inputs    linears of one input            -> one linear with several outputs
-//   fuse_gated            linear, linear, glu             -> linear_glu
-//   fuse_residual         linear, add                     -> linear with a residual
+//   fuse_gated            linear, linear, glu             -> linear_glu; of experts likewise: expert_glu
+//   fuse_residual         linear or expert_sum, add       -> linear or expert_sum with a residual
 //   fuse_norm             rms_norm, linear or linear_glu -> norm_linear or norm_linear_glu, where the device runs that
 //   fuse_rope_append      norms, ropes, kv_append         -> rope_append
 //   quantize_activations  f32 input of a linear that reads q8 or bf16: made so by its producer where the device can, or

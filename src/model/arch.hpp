@@ -15,13 +15,15 @@
 
 namespace minfer::model {
 
-// A tensor that the architecture uses: a matrix of `rows` outputs by `cols` inputs, or a vector of `cols`.
+// A tensor that the architecture uses: a matrix of `rows` outputs by `cols` inputs, or a vector of `cols`; of experts
+// one behind the other.
 struct WeightRow {
   std::string name;
   graph::WeightRole role;
   int64_t rows;  // 1 for a vector
   int64_t cols;
   bool optional = false;
+  int64_t experts = 1;
 };
 
 struct Architecture {
@@ -40,6 +42,8 @@ const Architecture& find_architecture(std::string_view name, std::string_view fi
 extern const Architecture kLlama;
 extern const Architecture kQwen2;
 extern const Architecture kQwen3;
+extern const Architecture kQwen2Moe;
+extern const Architecture kQwen3Moe;
 extern const Architecture kGemma3;
 
 }  // namespace minfer::model

@@ -42,6 +42,13 @@ struct Config {
   float attention_scale = 0;
   graph::Activation activation = graph::Activation::silu;
 
+  // A mixture of experts in place of each layer's feed-forward; none where experts is 0.
+  int64_t experts = 0;
+  int64_t experts_used = 0;      // of each token
+  int64_t expert_ffn_width = 0;  // of each expert
+  int64_t shared_ffn_width = 0;  // of the expert that every token goes to, weighed by a gate; 0: none
+  bool normalised_routes = false;
+
   Rope rope;
   // Layers with a sliding window: every layer but each `window_period`th; none where window is 0.
   int64_t window = 0;

@@ -54,6 +54,21 @@ void add_ffn_weights(std::vector<WeightRow>& rows, const Config& config, int64_t
   add_vector(rows, layer, "ffn_down.bias", config.width, true);
 }
 
+void add_expert_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer) {
+  const auto add = [&](std::string_view part, int64_t outputs, int64_t inputs, int64_t experts) {
+    rows.push_back({block_name(layer, part), WeightRole::matrix, outputs, inputs, false, experts});
+  };
+  add("ffn_gate_inp.weight", config.experts, config.width, 1);
+  add("ffn_gate_exps.weight", config.expert_ffn_width, config.width, config.experts);
+  add("ffn_up_exps.weight", config.expert_ffn_width, config.width, config.experts);
+  add("ffn_down_exps.weight", config.width, config.expert_ffn_width, config.experts);
+  if (config.shared_ffn_width == 0) return;
+  add("ffn_gate_inp_shexp.weight", 1, config.width, 1);
+  add("ffn_gate_shexp.weight", config.shared_ffn_width, config.width, 1);
+  add("ffn_up_shexp.weight", config.shared_ffn_width, config.width, 1);
+  add("ffn_down_shexp.weight", config.width, config.shared_ffn_width, 1);
+}
+
 void add_vector(std::vector<WeightRow>& rows, int64_t layer, std::string_view part, int64_t length, bool optional) {
   rows.push_back({block_name(layer, part), WeightRole::vector, 1, length, optional});
 }
@@ -104,10 +119,36 @@ ValueId attention_output(Builder& builder, int64_t layer, ValueId heads) {
   return project(builder, layer, "attn_output", heads);
 }
 
+namespace {
+
+// down(activation(gate x) * up x) with the weights "ffn_gate<suffix>" and so on.
+ValueId gated_block(Builder& builder, const Config& config, int64_t layer, const std::string& suffix, ValueId x) {
+  const ValueId gate = project(builder, layer, "ffn_gate" + suffix, x);
+  const ValueId up = project(builder, layer, "ffn_up" + suffix, x);
+  return project(builder, layer, "ffn_down" + suffix, builder.glu(gate, up, config.activation));
+}
+
+}  // namespace
+
 ValueId ffn_block(Builder& builder, const Config& config, int64_t layer, ValueId x) {
-  const ValueId gate = project(builder, layer, "ffn_gate", x);
-  const ValueId up = project(builder, layer, "ffn_up", x);
-  return project(builder, layer, "ffn_down", builder.glu(gate, up, config.activation));
+  return gated_block(builder, config, layer, "", x);
+}
+
+ValueId add_experts(Builder& builder, const Config& config, int64_t layer, ValueId residual, ValueId x) {
+  const auto routed = builder.route(project(builder, layer, "ffn_gate_inp", x),
+                                    {config.experts_used, graph::Gating::softmax, config.normalised_routes, 1.0F});
+  const auto product = [&](std::string_view part, ValueId y) {
+    return builder.expert_linear(y, routed.routes, builder.weight(block_name(layer, part)));
+  };
+  const ValueId gate = product("ffn_gate_exps.weight", x);
+  const ValueId up = product("ffn_up_exps.weight", x);
+  const ValueId down = product("ffn_down_exps.weight", builder.glu(gate, up, config.activation));
+  const ValueId sum = builder.add(residual, builder.expert_sum(down, routed));
+  if (config.shared_ffn_width == 0) return sum;
+  // A shared expert is a choice of one of one, weighed by the sigmoid of its logit.
+  const auto shared =
+      builder.route(project(builder, layer, "ffn_gate_inp_shexp", x), {1, graph::Gating::sigmoid, false, 1.0F});
+  return builder.add(sum, builder.expert_sum(gated_block(builder, config, layer, "_shexp", x), shared));
 }
 
 ValueId output_head(Builder& builder, const Config& config, ValueId x) {
@@ -126,7 +167,11 @@ std::vector<WeightRow> standard_weights(const Config& config, bool qkv_bias, boo
       add_vector(rows, layer, "attn_k_norm.weight", config.key_size);
     }
     add_vector(rows, layer, "ffn_norm.weight", config.width);
-    add_ffn_weights(rows, config, layer);
+    if (config.experts > 0) {
+      add_expert_weights(rows, config, layer);
+    } else {
+      add_ffn_weights(rows, config, layer);
+    }
   }
   return rows;
 }
@@ -140,7 +185,9 @@ graph::Graph build_standard(Builder& builder, const Config& config) {
     const ValueId heads = attention_heads(builder, config, layer, normed, angles);
     const LayerRows rows = layer_rows(builder, config, layer, x, heads);
     x = builder.add(rows.x, attention_output(builder, layer, rows.heads));
-    x = builder.add(x, ffn_block(builder, config, layer, block_norm(builder, config, layer, "ffn_norm", x)));
+    const ValueId y = block_norm(builder, config, layer, "ffn_norm", x);
+    x = config.experts > 0 ? add_experts(builder, config, layer, x, y)
+                           : builder.add(x, ffn_block(builder, config, layer, y));
   }
   return builder.finish(output_head(builder, config, x));
 }

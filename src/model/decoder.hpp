@@ -25,6 +25,8 @@ std::vector<WeightRow> model_weights(const Config& config);
 void add_attention_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer, bool qkv_bias);
 // gate, up and down.
 void add_ffn_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer);
+// The router and the experts' gate, up and down; a shared expert's with its gate, where it has a width.
+void add_expert_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer);
 void add_vector(std::vector<WeightRow>& rows, int64_t layer, std::string_view part, int64_t length,
                 bool optional = false);
 
@@ -46,10 +48,14 @@ LayerRows layer_rows(graph::Builder& builder, const Config& config, int64_t laye
 graph::ValueId attention_output(graph::Builder& builder, int64_t layer, graph::ValueId heads);
 // down(activation(gate x) * up x).
 graph::ValueId ffn_block(graph::Builder& builder, const Config& config, int64_t layer, graph::ValueId x);
+// residual + the experts' weighted outputs for x, the shared one's included.
+graph::ValueId add_experts(graph::Builder& builder, const Config& config, int64_t layer, graph::ValueId residual,
+                           graph::ValueId x);
 // Output norm and matrix of the outputs' rows: [outputs][vocabulary].
 graph::ValueId output_head(graph::Builder& builder, const Config& config, graph::ValueId x);
 
-// The pre-norm decoder that llama made standard: x += attention(norm x); x += ffn(norm x).
+// The pre-norm decoder that llama made standard: x += attention(norm x); x += ffn(norm x), or experts where the config
+// has some.
 std::vector<WeightRow> standard_weights(const Config& config, bool qkv_bias, bool head_norms);
 graph::Graph build_standard(graph::Builder& builder, const Config& config);
 

@@ -184,4 +184,16 @@ Config read_decoder_config(const gguf::File& file, graph::RopeStyle style) {
   return config;
 }
 
+void read_experts(const gguf::File& file, bool shared, Config& config) {
+  const ArchMetadata meta(file);
+  config.experts = meta.count("expert_count", graph::kMaxExperts);
+  config.experts_used = meta.count("expert_used_count", graph::kMaxChosen);
+  if (config.experts_used > config.experts) {
+    fail(ErrorCode::invalid_input, "{}: {} is {}, expected at most the expert count {}", file.metadata().source(),
+         meta.key("expert_used_count"), config.experts_used, config.experts);
+  }
+  config.expert_ffn_width = meta.count("expert_feed_forward_length", kMaxWidth);
+  if (shared) config.shared_ffn_width = meta.count("expert_shared_feed_forward_length", kMaxWidth);
+}
+
 }  // namespace minfer::model

@@ -36,5 +36,7 @@ class ArchMetadata {
 // The fields that every decoder-only transformer has: sizes, heads, vocabulary, context, norm epsilon, RoPE with its
 // scaling (`style` is the architecture's). Attention scale becomes 1 / sqrt(key size). Checks their relations.
 Config read_decoder_config(const gguf::File& file, graph::RopeStyle style);
+// Adds what a mixture of experts has: counts and widths, that of a shared expert where `shared`.
+void read_experts(const gguf::File& file, bool shared, Config& config);
 
 }  // namespace minfer::model

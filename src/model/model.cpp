@@ -20,7 +20,12 @@ std::string shape_text(const gguf::TensorInfo& tensor) {
 }
 
 bool has_shape(const gguf::TensorInfo& tensor, const WeightRow& row) {
-  return tensor.shape[0] == row.cols && tensor.shape[1] == row.rows && tensor.shape[2] == 1 && tensor.shape[3] == 1;
+  return tensor.shape[0] == row.cols && tensor.shape[1] == row.rows && tensor.shape[2] == row.experts &&
+         tensor.shape[3] == 1;
+}
+
+std::string shape_text(const WeightRow& row) {
+  return fmt::format("{} x {}{}", row.cols, row.rows, row.experts == 1 ? "" : fmt::format(" x {}", row.experts));
 }
 
 // Read by read_config, not by the graph.
@@ -41,8 +46,8 @@ Model::Model(gguf::File file)
     if (tensor != nullptr) {
       add_source(row, *tensor);
     } else if (!row.optional) {
-      fail(ErrorCode::invalid_input, "{}: tensor {} is missing; architecture {} needs it with shape {} x {}",
-           file_.metadata().source(), row.name, architecture_.name, row.cols, row.rows);
+      fail(ErrorCode::invalid_input, "{}: tensor {} is missing; architecture {} needs it with shape {}",
+           file_.metadata().source(), row.name, architecture_.name, shape_text(row));
     }
   }
   refuse_unused(rows);
@@ -50,10 +55,10 @@ Model::Model(gguf::File file)
 
 void Model::add_source(const WeightRow& row, const gguf::TensorInfo& tensor) {
   if (!has_shape(tensor, row)) {
-    fail(ErrorCode::invalid_input, "{}: tensor {} has shape {}, expected {} x {} from the metadata",
-         file_.metadata().source(), row.name, shape_text(tensor), row.cols, row.rows);
+    fail(ErrorCode::invalid_input, "{}: tensor {} has shape {}, expected {} from the metadata",
+         file_.metadata().source(), row.name, shape_text(tensor), shape_text(row));
   }
-  shapes_.push_back({row.name, row.rows, row.cols, block_layer(row.name)});
+  shapes_.push_back({row.name, row.rows, row.cols, block_layer(row.name), row.experts});
   std::function<void()> prefetch, release;
   if (tensor.map != nullptr) {
     prefetch = [map = tensor.map, offset = tensor.offset_bytes, bytes = tensor.bytes] {

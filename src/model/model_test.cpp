@@ -99,6 +99,50 @@ class ModelFile : public ::testing::Test {
   gguf::test::Folder folder_;
 };
 
+// The draft as a qwen3moe: four experts 6 wide, two of them a token.
+Draft expert_draft() {
+  Draft draft;
+  draft.architecture = "qwen3moe";
+  std::map<std::string, std::variant<uint32_t, float, std::string>> keys;
+  for (const auto& [key, value] : draft.keys) keys["qwen3moe" + key.substr(key.find('.'))] = value;
+  keys["qwen3moe.expert_count"] = 4u;
+  keys["qwen3moe.expert_used_count"] = 2u;
+  keys["qwen3moe.expert_feed_forward_length"] = 6u;
+  draft.keys = keys;
+  for (const std::string block : {"blk.0.", "blk.1."}) {
+    for (const char* part : {"ffn_gate.weight", "ffn_up.weight", "ffn_down.weight"}) draft.tensors.erase(block + part);
+    draft.tensors[block + "attn_q_norm.weight"] = draft.tensors[block + "attn_k_norm.weight"] = {4};
+    draft.tensors[block + "ffn_gate_inp.weight"] = {8, 4};
+    draft.tensors[block + "ffn_gate_exps.weight"] = draft.tensors[block + "ffn_up_exps.weight"] = {8, 6, 4};
+    draft.tensors[block + "ffn_down_exps.weight"] = {6, 8, 4};
+  }
+  return draft;
+}
+
+TEST_F(ModelFile, HasAMatrixForEachExpert) {
+  const Model model = open(expert_draft());
+  EXPECT_EQ(model.config().experts, 4);
+  EXPECT_EQ(model.config().experts_used, 2);
+  EXPECT_EQ(model.config().expert_ffn_width, 6);
+  EXPECT_EQ(model.config().shared_ffn_width, 0);
+  EXPECT_TRUE(model.config().normalised_routes);
+  for (const graph::WeightShape& shape : model.weight_shapes()) {
+    EXPECT_EQ(shape.experts, shape.name.find("_exps") == std::string::npos ? 1 : 4) << shape.name;
+  }
+  Draft draft = expert_draft();
+  draft.tensors["blk.1.ffn_down_exps.weight"] = {6, 8, 3};
+  EXPECT_THAT(error(draft), is("invalid_input", "blk.1.ffn_down_exps.weight has shape 6 x 8 x 3, expected 6 x 8 x 4"));
+  draft = expert_draft();
+  draft.keys["qwen3moe.expert_used_count"] = 5u;
+  EXPECT_THAT(error(draft), is("invalid_input", "expert_used_count is 5, expected at most the expert count 4"));
+  draft = expert_draft();
+  draft.keys["qwen3moe.expert_count"] = 5000u;
+  EXPECT_THAT(error(draft), is("invalid_input", "expert_count is 5000, expected 1 to 1024"));
+  draft = expert_draft();
+  draft.keys.erase("qwen3moe.expert_feed_forward_length");
+  EXPECT_THAT(error(draft), HasSubstr("expert_feed_forward_length"));
+}
+
 TEST_F(ModelFile, OpensWithTheConfigOfItsKeys) {
   Draft draft;
   draft.keys["llama.rope.freq_base"] = 5000.0F;
@@ -141,7 +185,9 @@ TEST_F(ModelFile, RefusesAnUnknownArchitecture) {
   Draft draft;
   draft.architecture = "mamba";
   EXPECT_THAT(error(draft),
-              is("unsupported", "architecture 'mamba' is not supported; supported are: llama, qwen2, qwen3, gemma3"));
+              is("unsupported",
+                 "architecture 'mamba' is not supported; supported are: llama, qwen2, qwen3, qwen2moe, qwen3moe, "
+                 "gemma3"));
 }
 
 TEST_F(ModelFile, RefusesAFileWithoutAKeyThatItNeeds) {
@@ -299,6 +345,10 @@ TEST_F(ModelFile, EachArchitectureHasItsTensors) {
       {"llama", {}},
       {"qwen2", {"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias"}},
       {"qwen3", {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight"}},
+      {"qwen2moe",
+       {"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias", "blk.0.ffn_gate_inp_shexp.weight",
+        "blk.0.ffn_gate_shexp.weight", "blk.0.ffn_up_shexp.weight", "blk.0.ffn_down_shexp.weight"}},
+      {"qwen3moe", {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight"}},
       {"gemma3",
        {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight", "blk.0.post_attention_norm.weight",
         "blk.0.post_ffw_norm.weight"}}};
@@ -310,6 +360,17 @@ TEST_F(ModelFile, EachArchitectureHasItsTensors) {
   }
   for (const Architecture& architecture : architectures()) {
     std::set<std::string> expected = standard, required;
+    config.experts = architecture.name.ends_with("moe") ? 4 : 0;
+    config.experts_used = 2;
+    config.expert_ffn_width = 6;
+    config.shared_ffn_width = architecture.name == "qwen2moe" ? 10 : 0;
+    if (config.experts > 0) {
+      for (const char* part : {"gate", "up", "down"}) {
+        expected.erase(std::string("blk.0.ffn_") + part + ".weight");
+        expected.insert(std::string("blk.0.ffn_") + part + "_exps.weight");
+      }
+      expected.insert("blk.0.ffn_gate_inp.weight");
+    }
     expected.insert(more.at(architecture.name).begin(), more.at(architecture.name).end());
     for (const WeightRow& row : architecture.weights(config)) {
       if (!row.optional) required.insert(row.name);
@@ -354,7 +415,7 @@ TEST(Synthetic, NamesWhatItKnows) {
   const auto error = [](std::string_view name) { return error_of([&] { write_synthetic(name, "unused.gguf"); }); };
   EXPECT_THAT(error("qwen3-0.6b"), HasSubstr("invalid_input: synthetic model 'qwen3-0.6b': expected SHAPE:MIX"));
   EXPECT_THAT(error("gpt2:q4_0"), MatchesRegex("invalid_input: synthetic shape 'gpt2' is not known; known are smollm2-"
-                                               "135m, .*, qwen3-32b"));
+                                               "135m, .*, qwen3-2b-a0.4b"));
   EXPECT_THAT(error("qwen3-0.6b:q9"), MatchesRegex("invalid_input: synthetic mix 'q9' is not known; known are f32, .*, "
                                                    "mxfp4"));
 }

@@ -24,6 +24,8 @@ struct Shape {
   std::string_view architecture;
   int64_t layers, width, ffn_width, heads, kv_heads, head_size, vocabulary;
   bool tied;
+  // Of experts; 0: none.
+  int64_t experts = 0, experts_used = 0, expert_ffn_width = 0, shared_ffn_width = 0;
 };
 
 constexpr Shape kShapes[] = {
@@ -38,6 +40,10 @@ constexpr Shape kShapes[] = {
     {"qwen3-4b", "qwen3", 36, 2560, 9728, 32, 8, 128, 151936, true},
     {"qwen3-8b", "qwen3", 36, 4096, 12288, 32, 8, 128, 151936, false},
     {"qwen3-32b", "qwen3", 64, 5120, 25600, 64, 8, 128, 151936, false},
+    {"qwen1.5-moe-a2.7b", "qwen2moe", 24, 2048, 5632, 16, 16, 128, 151936, false, 60, 4, 1408, 5632},
+    {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 6144, 32, 4, 128, 151936, false, 128, 8, 768},
+    // No published one: the experts of the one above, half as many and as wide, in a model that fits a small machine.
+    {"qwen3-2b-a0.4b", "qwen3moe", 16, 1024, 3072, 16, 4, 128, 151936, true, 64, 8, 512},
 };
 
 struct Mix {
@@ -148,6 +154,10 @@ Config config_of(const Shape& shape) {
   config.kv_heads = shape.kv_heads;
   config.key_size = config.value_size = shape.head_size;
   config.vocabulary = shape.vocabulary;
+  config.experts = shape.experts;
+  config.experts_used = shape.experts_used;
+  config.expert_ffn_width = shape.expert_ffn_width;
+  config.shared_ffn_width = shape.shared_ffn_width;
   return config;
 }
 
@@ -168,6 +178,12 @@ void add_metadata(gguf::Writer& writer, const Shape& shape, std::string_view nam
   count("attention.value_length", shape.head_size);
   count("rope.dimension_count", shape.head_size);
   count("vocab_size", shape.vocabulary);
+  if (shape.experts > 0) {
+    count("expert_count", shape.experts);
+    count("expert_used_count", shape.experts_used);
+    count("expert_feed_forward_length", shape.expert_ffn_width);
+  }
+  if (shape.shared_ffn_width > 0) count("expert_shared_feed_forward_length", shape.shared_ffn_width);
   writer.add<float>(prefix + "rope.freq_base", 1e6F);
   writer.add<float>(prefix + "attention.layer_norm_rms_epsilon", 1e-6F);
   writer.add_string("tokenizer.ggml.model", "no_vocab");
@@ -183,11 +199,12 @@ int64_t layer_of(std::string_view name) {
 }
 
 DType dtype_of(const WeightRow& row, const Shape& shape, const Mix& mix) {
-  if (row.role == graph::WeightRole::vector) return DType::f32;
+  // Routers are small, and decide much.
+  if (row.role == graph::WeightRole::vector || row.name.find("ffn_gate_inp") != std::string::npos) return DType::f32;
   DType dtype = mix.base;
   const bool is_tied_table = row.role == graph::WeightRole::embedding && shape.tied;
   if (is_tied_table || row.name == "output.weight") dtype = mix.output;
-  const bool is_high = row.name.ends_with("attn_v.weight") || row.name.ends_with("ffn_down.weight");
+  const bool is_high = row.name.ends_with("attn_v.weight") || row.name.find("ffn_down") != std::string::npos;
   if (is_high && has_more_bits(layer_of(row.name), shape.layers)) dtype = mix.high;
   return row.cols % tensor::dtype_info(dtype).block_elements == 0 ? dtype : DType::q8_0;
 }
@@ -214,9 +231,10 @@ void write_synthetic(std::string_view shape_and_mix, const std::string& path) {
     const DType dtype = dtype_of(row, shape, mix);
     std::vector<int64_t> dims = {row.cols};
     if (row.role != graph::WeightRole::vector) dims.push_back(row.rows);
+    if (row.experts > 1) dims.push_back(row.experts);
     writer.add_tensor(row.name, dtype, dims, [&random, row, dtype](const gguf::Writer::Sink& sink) {
       std::vector<std::byte> bytes(static_cast<size_t>(tensor::row_bytes(dtype, row.cols)));
-      for (int64_t r = 0; r < row.rows; ++r) {
+      for (int64_t r = 0; r < row.experts * row.rows; ++r) {
         if (row.role == graph::WeightRole::vector) {
           fill_vector(row.name, bytes);
         } else if (tensor::dtype_info(dtype).block_elements > 1) {

@@ -40,7 +40,7 @@ class CpuBackend final : public graph::Backend {
                                     graph::WeightRole role) const override {
     return choose_weight_layout(isa_, shape, dtype, role);
   }
-  graph::Format activation_format(tensor::DType dtype, int64_t) const override {
+  graph::Format activation_format(tensor::DType dtype, int64_t, int64_t) const override {
     return linear_reads_q8(isa_, dtype) ? graph::Format::q8 : graph::Format::f32;
   }
   int64_t preferred_batch_tokens() const override { return 512; }

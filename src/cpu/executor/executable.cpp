@@ -12,7 +12,7 @@ static_assert(graph::kPageTokens == kKvPageTokens, "slots are made of the engine
 
 CpuWorkspace::CpuWorkspace(int64_t activation_bytes, int64_t scratch_bytes)
     : arena_(static_cast<size_t>(activation_bytes), "activations"),
-      scratch_(static_cast<size_t>(scratch_bytes), "attention scratch") {}
+      scratch_(static_cast<size_t>(scratch_bytes), "scratch") {}
 
 CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa, ThreadPool& pool,
                              const CpuWeights& weights, CpuKvStore& kv, CpuWorkspace& workspace, graph::OpTimer& timer)

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "cpu/executor/ops.hpp"
 #include "cpu/launch/activation.hpp"
+#include "cpu/launch/experts.hpp"
 
 namespace minfer::cpu {
 namespace {
@@ -15,6 +16,9 @@ namespace {
 std::optional<std::string> always(Isa, const graph::Graph&, const graph::Node&) {
   return std::nullopt;
 }
+
+// Entries are 32-bit numbers.
+constexpr int64_t kMaxEntries = int64_t{1} << 30;
 
 // The scalar kernels are the oracle: they compute on f32 activations and have no 8-bit form.
 std::optional<std::string> vector_only(Isa isa, const graph::Graph&, const graph::Node&) {
@@ -36,6 +40,10 @@ constexpr OpRow kRows[] = {
     {graph::Op::rope_append, always, run_rope_append},
     {graph::Op::attention, attention_unsupported, run_attention},
     {graph::Op::gather_rows, always, run_gather_rows},
+    {graph::Op::route, always, run_route},
+    {graph::Op::expert_linear, always, run_expert_linear},
+    {graph::Op::expert_glu, always, run_expert_glu},
+    {graph::Op::expert_sum, always, run_expert_sum},
 };
 
 }  // namespace
@@ -53,6 +61,7 @@ int64_t graph_scratch_bytes(const graph::Graph& graph, const graph::KvSpec& kv, 
   int64_t bytes = 0;
   const AttentionCapacity capacity = attention_capacity(graph, kv, threads);
   for (const graph::Node& node : graph.nodes) {
+    bytes = std::max(bytes, expert_scratch_bytes(graph, node));
     if (node.op != graph::Op::attention) continue;
     const auto& attributes = std::get<graph::AttentionAttributes>(node.attributes);
     const KvLayerSpec layer = kv_layer_spec(kv, static_cast<size_t>(attributes.layer));
@@ -73,6 +82,9 @@ int64_t cpu_value_bytes(const graph::ValueType& type, int64_t rows) {
       break;  // a format that the CPU never asks for
     case graph::Format::kv:
       return 0;
+    case graph::Format::routes:
+      check(checked_multiply(rows, type.chosen, kWhat) <= kMaxEntries, "more entries of experts than 32 bits number");
+      return routes_bytes(rows, type.chosen);
   }
   fail(ErrorCode::internal, "internal error: value of an unknown format");
 }

@@ -39,7 +39,10 @@ struct StepState {
   std::array<const AttentionSequence*, graph::kMaxKvGroups> sequences;
 
   const graph::ValueType& type(graph::ValueId id) const { return graph->values[static_cast<size_t>(id)].type; }
-  int64_t rows(graph::ValueId id) const { return type(id).rows == graph::Rows::tokens ? tokens : outputs; }
+  // Matrix rows of a value.
+  int64_t rows(graph::ValueId id) const {
+    return (type(id).rows == graph::Rows::tokens ? tokens : outputs) * graph::rows_each(type(id));
+  }
   std::byte* bytes(graph::ValueId id) const { return arena + offsets[id]; }
   float* f32(graph::ValueId id) const { return reinterpret_cast<float*>(bytes(id)); }
   int32_t* i32(graph::ValueId id) const { return reinterpret_cast<int32_t*>(bytes(id)); }

@@ -6,7 +6,6 @@
 #include "cpu/launch/linear.hpp"
 
 namespace minfer::cpu {
-namespace {
 
 ActivationRows activation_of(const StepState& state, graph::ValueId id) {
   ActivationRows x{};
@@ -19,8 +18,6 @@ ActivationRows activation_of(const StepState& state, graph::ValueId id) {
   }
   return x;
 }
-
-}  // namespace
 
 void run_linear(const StepState& state, const graph::Node& node, Worker& worker) {
   std::array<LinearTask, kMaxLinearTasks> tasks;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "cpu/launch/experts.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::cpu {
@@ -53,9 +54,11 @@ Holding holding_of(Isa isa, const graph::WeightShape& shape, tensor::DType dtype
 
 int64_t held_bytes(const Holding& holding, const graph::WeightShape& shape, tensor::DType dtype,
                    graph::WeightRole role) {
-  if (role == graph::WeightRole::vector) return aligned(shape.cols * static_cast<int64_t>(sizeof(float)));
-  if (holding.mapped) return shape.rows * tensor::row_bytes(dtype, shape.cols);
-  return aligned(panel_matrix_bytes(dtype, holding.layout, shape.rows, shape.cols));
+  if (role == graph::WeightRole::vector) {
+    return aligned(shape.experts * shape.cols * static_cast<int64_t>(sizeof(float)));
+  }
+  if (holding.mapped) return shape.experts * shape.rows * tensor::row_bytes(dtype, shape.cols);
+  return aligned(shape.experts * panel_matrix_bytes(dtype, holding.layout, shape.rows, shape.cols));
 }
 
 }  // namespace
@@ -73,7 +76,8 @@ namespace {
 
 void load_vector(const graph::WeightSource& source, std::byte* target) {
   const auto& info = tensor::dtype_info(source.dtype);
-  info.dequantize(source.data.data(), source.shape.cols / info.block_elements, reinterpret_cast<float*>(target));
+  const int64_t elements = source.shape.experts * source.shape.cols;
+  info.dequantize(source.data.data(), elements / info.block_elements, reinterpret_cast<float*>(target));
 }
 
 }  // namespace
@@ -123,7 +127,13 @@ int64_t CpuWeights::load(ThreadPool& pool, const graph::WeightSource& source, La
   if (is_vector) {
     load_vector(source, target);
   } else {
-    pool.run([&](Worker& worker) { launch_pack(worker, matrices_.back(), source.data.data(), target); });
+    const LinearWeight& first = matrices_.back();
+    const int64_t file_bytes = first.rows * tensor::row_bytes(dtype, first.k);
+    pool.run([&](Worker& worker) {
+      for (int64_t e = 0; e < source.shape.experts; ++e) {
+        launch_pack(worker, first, source.data.data() + e * file_bytes, target + e * expert_stride(first));
+      }
+    });
   }
   if (source.release) source.release();
   return held_bytes({layout, mapped}, source.shape, source.dtype, source.role);

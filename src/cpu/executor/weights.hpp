@@ -27,10 +27,11 @@ class CpuWeights final : public graph::WeightSet {
              const graph::ProgressFn& progress);
   int64_t bytes() const override { return bytes_; }
 
+  // Of experts the first one's; the others follow, expert_stride (launch/experts.hpp) apart.
   const LinearWeight& matrix(graph::WeightId id) const { return matrices_[static_cast<size_t>(id)]; }
   // What the weights are called and take, for op timing; by WeightId.
   std::span<const graph::HeldWeight> held() const { return held_; }
-  // The elements of a vector weight; nullptr for kNoWeight.
+  // The elements of a vector weight, of experts one behind the other; nullptr for kNoWeight.
   const float* vector(graph::WeightId id) const;
 
  private:

@@ -3,7 +3,6 @@
 #include "cpu/launch/linear.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.hpp"
 #include "cpu/launch/activation.hpp"
@@ -199,49 +198,98 @@ LinearCut linear_cut(Layout layout, int64_t columns, int64_t x_row_bytes) {
   return {kSweepRows / rows, parts == 1 ? columns : std::min((part + 11) / 12 * 12, kMaxSweepColumns)};
 }
 
-void launch_linear(Isa isa, Worker& worker, const ActivationRows& x, std::span<const LinearTask> tasks) {
-  check(!tasks.empty() && tasks.size() <= kMaxLinearTasks, "launch_linear: too few or too many tasks");
-  std::array<Product, kMaxLinearTasks> products;
-  std::array<Chunks, kMaxLinearTasks> chunks;
-  int64_t total = 0;
-  for (size_t t = 0; t < tasks.size(); ++t) {
-    products[t] = make_product(isa, tasks[t].weight, x);
-    chunks[t] = make_chunks(products[t], x.rows);
-    total += chunks[t].count;
-  }
-  worker.parallel_for(total, claim_grain(total, worker.count()), [&](int64_t begin, int64_t end) {
-    size_t t = 0;
-    int64_t start = 0;  // the task's first chunk
-    for (int64_t i = begin; i < end; ++i) {
-      while (i - start >= chunks[t].count) start += chunks[t++].count;
-      run_chunk(products[t], tasks[t], chunks[t], i - start, x.rows);
-    }
-  });
+namespace {
+
+// A part made ready: the same chunks on every thread.
+struct LinearJob {
+  LinearPart part;
+  Product product;
+  Chunks chunks;
+};
+
+LinearJob make_job(Isa isa, const LinearPart& part) {
+  const Product product = make_product(isa, part.task.weight, part.x);
+  return {part, product, make_chunks(product, part.x.rows)};
 }
 
-void launch_linear_gated(Isa isa, Worker& worker, const ActivationRows& x, const GatedLinear& args) {
+void run_job(const RowKernels&, const LinearJob& job, int64_t index) {
+  run_chunk(job.product, job.part.task, job.chunks, index, job.part.x.rows);
+}
+
+struct GatedJob {
+  GatedPart part;
+  Product gate;
+  Product up;
+  Chunks chunks;
+};
+
+GatedJob make_job(Isa isa, const GatedPart& part) {
+  const GatedLinear& args = part.args;
   check(args.gate.rows == args.up.rows && args.gate.k == args.up.k && args.gate.layout == args.up.layout,
         "launch_linear_gated: gate and up differ in shape or layout");
   check(args.q8 == nullptr || args.gate.rows % kQ8BlockElements == 0,
         "launch_linear_gated: q8 output of rows that are no multiple of 32");
-  const Product gate = make_product(isa, args.gate, x);
-  const Product up = make_product(isa, args.up, x);
-  Chunks chunks = make_chunks(gate, x.rows);
+  GatedJob job{part, make_product(isa, args.gate, part.x), make_product(isa, args.up, part.x), {}};
+  Chunks& chunks = job.chunks;
+  chunks = make_chunks(job.gate, part.x.rows);
   if (args.gate.layout == Layout::raw) chunks.cut.panels = kSweepRows;  // whole q8 blocks
   chunks.cut.columns = std::min(chunks.cut.columns, kMaxTileProducts / kSweepRows);
-  chunks.across = (gate.panels + chunks.cut.panels - 1) / chunks.cut.panels;
-  chunks.count = chunks.across * ((x.rows + chunks.cut.columns - 1) / chunks.cut.columns);
+  chunks.across = (job.gate.panels + chunks.cut.panels - 1) / chunks.cut.panels;
+  chunks.count = chunks.across * ((part.x.rows + chunks.cut.columns - 1) / chunks.cut.columns);
+  return job;
+}
+
+void run_job(const RowKernels& kernels, const GatedJob& job, int64_t index) {
+  const Chunks& chunks = job.chunks;
+  const GatedLinear& args = job.part.args;
+  const int64_t first = index % chunks.across * chunks.cut.panels;
+  const int64_t column = index / chunks.across * chunks.cut.columns;
+  const int64_t columns = std::min(chunks.cut.columns, job.part.x.rows - column);
+  run_gated_chunk(kernels, args, job.gate, job.up,
+                  {first, std::min(chunks.cut.panels, job.gate.panels - first), column, columns});
+  if (args.q8 != nullptr && first == 0) clear_padding(args, column, columns);
+}
+
+// The chunks of all jobs behind one another in one loop. A thread's claims ascend: it makes each job once more.
+template <class Part>
+void run_parts(Isa isa, Worker& worker, int64_t count, FunctionRef<Part(int64_t)> part) {
+  using Job = decltype(make_job(isa, part(0)));
+  int64_t total = 0;
+  for (int64_t i = 0; i < count; ++i) total += make_job(isa, part(i)).chunks.count;
   const RowKernels& kernels = row_kernels(isa);
-  worker.parallel_for(chunks.count, claim_grain(chunks.count, worker.count()), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t first = i % chunks.across * chunks.cut.panels;
-      const int64_t column = i / chunks.across * chunks.cut.columns;
-      const int64_t columns = std::min(chunks.cut.columns, x.rows - column);
-      run_gated_chunk(kernels, args, gate, up,
-                      {first, std::min(chunks.cut.panels, gate.panels - first), column, columns});
-      if (args.q8 != nullptr && first == 0) clear_padding(args, column, columns);
+  Job job{};
+  int64_t next = 0;            // part
+  int64_t first = 0, end = 0;  // the job's chunks
+  worker.parallel_for(total, claim_grain(total, worker.count()), [&](int64_t begin, int64_t last) {
+    for (int64_t chunk = begin; chunk < last; ++chunk) {
+      while (chunk >= end) {
+        job = make_job(isa, part(next++));
+        first = end;
+        end += job.chunks.count;
+      }
+      run_job(kernels, job, chunk - first);
     }
   });
+}
+
+}  // namespace
+
+void launch_linear_parts(Isa isa, Worker& worker, int64_t count, FunctionRef<LinearPart(int64_t)> part) {
+  run_parts(isa, worker, count, part);
+}
+
+void launch_linear(Isa isa, Worker& worker, const ActivationRows& x, std::span<const LinearTask> tasks) {
+  check(!tasks.empty() && tasks.size() <= kMaxLinearTasks, "launch_linear: too few or too many tasks");
+  launch_linear_parts(isa, worker, static_cast<int64_t>(tasks.size()),
+                      [&](int64_t i) { return LinearPart{x, tasks[static_cast<size_t>(i)]}; });
+}
+
+void launch_gated_parts(Isa isa, Worker& worker, int64_t count, FunctionRef<GatedPart(int64_t)> part) {
+  run_parts(isa, worker, count, part);
+}
+
+void launch_linear_gated(Isa isa, Worker& worker, const ActivationRows& x, const GatedLinear& args) {
+  launch_gated_parts(isa, worker, 1, [&](int64_t) { return GatedPart{x, args}; });
 }
 
 void launch_pack(Worker& worker, const LinearWeight& weight, const std::byte* source, std::byte* panels) {

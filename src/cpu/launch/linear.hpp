@@ -51,6 +51,13 @@ struct LinearTask {
 inline constexpr size_t kMaxLinearTasks = 8;
 void launch_linear(Isa isa, Worker& worker, const ActivationRows& x, std::span<const LinearTask> tasks);
 
+// `count` products in one parallel loop, each with an input of its own; part(i) gives the i-th, any number of times.
+struct LinearPart {
+  ActivationRows x;
+  LinearTask task;
+};
+void launch_linear_parts(Isa isa, Worker& worker, int64_t count, FunctionRef<LinearPart(int64_t)> part);
+
 // out = activation(x gate^T + gate_bias) * (x up^T + up_bias), to out and q8 (either may be null); gate and up have the
 // same shape.
 struct GatedLinear {
@@ -64,6 +71,13 @@ struct GatedLinear {
   std::byte* q8 = nullptr;  // [rows] of q8_row_bytes(gate.rows), aligned to 64 bytes; gate.rows a multiple of 32
 };
 void launch_linear_gated(Isa isa, Worker& worker, const ActivationRows& x, const GatedLinear& args);
+
+// As launch_linear_parts.
+struct GatedPart {
+  ActivationRows x;
+  GatedLinear args;
+};
+void launch_gated_parts(Isa isa, Worker& worker, int64_t count, FunctionRef<GatedPart(int64_t)> part);
 
 // How a product is cut into chunks for threads: a pure function, so that it is tested without a device.
 struct LinearCut {

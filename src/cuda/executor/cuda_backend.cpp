@@ -8,6 +8,7 @@
 #include "cuda/executor/kv_store.hpp"
 #include "cuda/executor/op_table.hpp"
 #include "cuda/executor/weights.hpp"
+#include "cuda/launch/experts.hpp"
 #include "cuda/launch/limits.hpp"
 
 namespace minfer::cuda {
@@ -49,8 +50,8 @@ class CudaBackend final : public graph::Backend {
                                     graph::WeightRole role) const override {
     return choose_weight_layout(shape, dtype, role);
   }
-  graph::Format activation_format(tensor::DType dtype, int64_t rows) const override {
-    return graph_format(cuda::activation_format(dtype, rows));
+  graph::Format activation_format(tensor::DType dtype, int64_t experts, int64_t rows) const override {
+    return graph_format(experts > 1 ? expert_format(dtype) : cuda::activation_format(dtype, rows));
   }
   int64_t preferred_batch_tokens() const override { return 2048; }
   int64_t value_bytes(const graph::ValueType& type, int64_t rows) const override {

@@ -7,6 +7,7 @@
 #include "base/checked.hpp"
 #include "base/error.hpp"
 #include "cuda/executor/ops.hpp"
+#include "cuda/launch/experts.hpp"
 #include "cuda/launch/sampling.hpp"
 
 namespace minfer::cuda {
@@ -32,7 +33,14 @@ constexpr OpRow kRows[] = {
     {graph::Op::rope_append, always, run_rope_append},
     {graph::Op::attention, attention_node_unsupported, run_attention},
     {graph::Op::gather_rows, always, run_gather_rows},
+    {graph::Op::route, always, run_route},
+    {graph::Op::expert_linear, always, run_expert_linear},
+    {graph::Op::expert_glu, always, run_expert_glu},
+    {graph::Op::expert_sum, always, run_expert_sum},
 };
+
+// Entries are 32-bit numbers.
+constexpr int64_t kMaxEntries = int64_t{1} << 30;
 
 // The type of weight whose product reads `format`: scratch depends on no more.
 tensor::DType representative(graph::Format format) {
@@ -67,6 +75,7 @@ ActivationFormat format_of(graph::Format format) {
       return ActivationFormat::q8;
     case graph::Format::i32:
     case graph::Format::kv:
+    case graph::Format::routes:
       break;
   }
   fail(ErrorCode::internal, "internal error: {} is no format of activations", graph::format_name(format));
@@ -87,6 +96,10 @@ int64_t cuda_value_bytes(const graph::ValueType& type, int64_t rows) {
   constexpr std::string_view kWhat = "bytes of an activation";
   // Inputs are part of the step's data; the effect of an append is nothing.
   if (type.format == graph::Format::i32 || type.format == graph::Format::kv) return 0;
+  if (type.format == graph::Format::routes) {
+    check(checked_multiply(rows, type.chosen, kWhat) <= kMaxEntries, "more entries of experts than 32 bits number");
+    return routes_bytes(rows, type.width, type.chosen);
+  }
   return checked_multiply(rows, row_stride(format_of(type.format), type.width), kWhat);
 }
 

@@ -30,7 +30,7 @@ struct StepState {
   LinearScratch linear_scratch;
 
   const graph::ValueType& type(graph::ValueId id) const { return graph->values[static_cast<size_t>(id)].type; }
-  int64_t row_count(graph::ValueId id) const { return graph::row_count(type(id).rows, graph->shape); }
+  int64_t row_count(graph::ValueId id) const { return graph::row_count(type(id), graph->shape); }
   std::byte* bytes(graph::ValueId id) const { return arena + offsets[id]; }
   float* f32(graph::ValueId id) const { return reinterpret_cast<float*>(bytes(id)); }
   // The data of a named input.

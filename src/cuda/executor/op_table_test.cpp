@@ -43,6 +43,8 @@ TEST(CudaOpTable, RowsStartAtMultiplesOf16Bytes) {
   EXPECT_EQ(cuda_value_bytes({graph::Format::bf16, graph::Rows::tokens, 5}, 3), 3 * 16);
   EXPECT_EQ(cuda_value_bytes({graph::Format::q8, graph::Rows::tokens, 64}, 2), 2 * (64 + 16));
   EXPECT_EQ(cuda_value_bytes({graph::Format::kv, graph::Rows::tokens, 0}, 2), 0);
+  // Three arrays of 3 x 2 entries, the count of slices, and no more slices than experts and entries / 16.
+  EXPECT_EQ(cuda_value_bytes({graph::Format::routes, graph::Rows::tokens, 4, 2}, 3), 4 * (3 * 6 + 1) + 12 * 4);
 }
 
 }  // namespace

@@ -23,6 +23,11 @@ void run_kv_append(const StepState& state, const graph::Node& node);
 void run_rope_append(const StepState& state, const graph::Node& node);
 void run_attention(const StepState& state, const graph::Node& node);
 void run_gather_rows(const StepState& state, const graph::Node& node);
+// ops_experts.cpp
+void run_route(const StepState& state, const graph::Node& node);
+void run_expert_linear(const StepState& state, const graph::Node& node);
+void run_expert_glu(const StepState& state, const graph::Node& node);
+void run_expert_sum(const StepState& state, const graph::Node& node);
 
 std::optional<std::string> linear_unsupported(const graph::Graph& graph, const graph::Node& node);
 std::optional<std::string> normed_unsupported(const graph::Graph& graph, const graph::Node& node);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
+#include "cuda/launch/experts.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::cuda {
@@ -39,22 +40,26 @@ class UploadRing {
 
   void upload_vector(const graph::WeightSource& source, std::byte* target) {
     const auto& info = tensor::dtype_info(source.dtype);
-    const int64_t bytes = source.shape.cols * static_cast<int64_t>(sizeof(float));
+    const int64_t elements = source.shape.experts * source.shape.cols;
+    const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
     check(bytes <= kSlotBytes, "a vector weight larger than a slot");
     std::byte* pinned = next();
-    info.dequantize(source.data.data(), source.shape.cols / info.block_elements, reinterpret_cast<float*>(pinned));
+    info.dequantize(source.data.data(), elements / info.block_elements, reinterpret_cast<float*>(pinned));
     copy_to_device(device_.queue(), "weights/vector", target, pinned, bytes);
     taken();
   }
 
-  void upload_matrix(const graph::WeightSource& source, const PanelMatrix& matrix) {
+  // One of the source's experts.
+  void upload_matrix(const graph::WeightSource& source, int64_t expert, PanelMatrix matrix) {
     const int64_t row = tensor::row_bytes(source.dtype, matrix.cols);
+    const std::byte* rows_of_file = source.data.data() + expert * matrix.rows * row;
+    matrix.data += expert * expert_stride(matrix.dtype, matrix.rows, matrix.cols);
     const int64_t slice_rows = kSlotBytes / row / kPanelRows * kPanelRows;
     check(slice_rows > 0, "a matrix row larger than a slot");
     for (int64_t first = 0; first < matrix.rows; first += slice_rows) {
       const int64_t rows = std::min(slice_rows, matrix.rows - first);
       std::byte* pinned = next();
-      std::memcpy(pinned, source.data.data() + first * row, static_cast<size_t>(rows * row));
+      std::memcpy(pinned, rows_of_file + first * row, static_cast<size_t>(rows * row));
       std::byte* staged = staging_.data() + (pinned - pinned_.data());
       copy_to_device(device_.queue(), "weights/copy", staged, pinned, rows * row);
       launch_pack(device_.queue(), matrix, staged, first, rows);
@@ -90,14 +95,14 @@ graph::WeightLayout choose_weight_layout(const graph::WeightShape& shape, tensor
       fail(ErrorCode::unsupported, "tensor {} has type {}, which minfer can't decode", shape.name,
            tensor::dtype_info(dtype).name);
     }
-    const int64_t bytes = shape.cols * static_cast<int64_t>(sizeof(float));
+    const int64_t bytes = shape.experts * shape.cols * static_cast<int64_t>(sizeof(float));
     return {"f32", (bytes + kPanelAlignment - 1) / kPanelAlignment * kPanelAlignment, true};
   }
   if (!has_panels(dtype)) {
     fail(ErrorCode::unsupported, "tensor {} has type {}, for which the CUDA device has no kernels", shape.name,
          tensor::dtype_info(dtype).name);
   }
-  return {"panel8", panel_matrix_bytes(dtype, shape.rows, shape.cols), true};
+  return {"panel8", shape.experts * panel_matrix_bytes(dtype, shape.rows, shape.cols), true};
 }
 
 CudaWeights::CudaWeights(Device& device, std::span<const graph::WeightSource> sources,
@@ -129,7 +134,7 @@ CudaWeights::CudaWeights(Device& device, std::span<const graph::WeightSource> so
       if (is_vector) {
         ring.upload_vector(source, at);
       } else {
-        ring.upload_matrix(source, matrices_.back());
+        for (int64_t e = 0; e < source.shape.experts; ++e) ring.upload_matrix(source, e, matrices_.back());
       }
       if (source.release) source.release();
       held_.push_back({source.shape, source.dtype, held_bytes(source)});

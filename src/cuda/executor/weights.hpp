@@ -21,6 +21,7 @@ class CudaWeights final : public graph::WeightSet {
   CudaWeights(Device& device, std::span<const graph::WeightSource> sources, const graph::ProgressFn& progress);
   int64_t bytes() const override { return buffer_.bytes(); }
 
+  // Of experts the first one's; the others follow, expert_stride (launch/experts.hpp) apart.
   const PanelMatrix& matrix(graph::WeightId id) const { return matrices_[static_cast<size_t>(id)]; }
   // The elements of a vector weight; nullptr for kNoWeight.
   const float* vector(graph::WeightId id) const;

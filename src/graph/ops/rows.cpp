@@ -23,7 +23,7 @@ std::vector<ValueType> infer_rms_norm(const NodeCheck& node) {
   require(node, is_vector(node.weights[0], attributes.group), "the weight must have one element a group element");
   require_activation_output(node, x.width);
   require(node, node.output_format == Format::f32 || attributes.group == x.width, "another format must be one group");
-  return {{node.output_format, x.rows, x.width}};
+  return {{node.output_format, x.rows, x.width, x.chosen}};
 }
 
 // (x f32) -> q8 or bf16 of the same shape.
@@ -32,7 +32,7 @@ std::vector<ValueType> infer_quantize(const NodeCheck& node) {
   require(node, node.inputs[0].format == Format::f32, "x must be f32");
   require(node, node.output_format != Format::f32, "the output must be of another format");
   require_activation_output(node, node.inputs[0].width);
-  return {{node.output_format, node.inputs[0].rows, node.inputs[0].width}};
+  return {{node.output_format, node.inputs[0].rows, node.inputs[0].width, node.inputs[0].chosen}};
 }
 
 // (gate f32, up f32) -> activation(gate) * up, f32, q8 or bf16.
@@ -42,7 +42,7 @@ std::vector<ValueType> infer_glu(const NodeCheck& node) {
   require(node, node.inputs[0] == node.inputs[1] && node.inputs[0].format == Format::f32,
           "gate and up must be equal f32");
   require_activation_output(node, node.inputs[0].width);
-  return {{node.output_format, node.inputs[0].rows, node.inputs[0].width}};
+  return {{node.output_format, node.inputs[0].rows, node.inputs[0].width, node.inputs[0].chosen}};
 }
 
 // (a f32, b f32) -> a + b.

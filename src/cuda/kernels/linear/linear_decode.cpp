@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
-#include "cuda/kernels/linear/decode_params.hpp"
+#include "cuda/kernels/linear/decode_prepare.hpp"
 #include "cuda/launch/panel_types.hpp"
 
 namespace minfer::cuda {
@@ -112,28 +112,28 @@ int64_t panels_of(const PanelMatrix& matrix) {
   return (matrix.rows + kPanelRows - 1) / kPanelRows;
 }
 
-// All but what a pass changes. `used`: which of the unit's types the launch has.
-DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&used)[2], const Rows& x,
-                     const InputNorm& norm, int64_t units, bool glu, const DecodeTuning& tuning) {
-  const DType types[2] = {used[0] ? unit.a : unit.b, used[1] ? unit.b : unit.a};
+}  // namespace
+
+DecodeLaunch prepare_decode(const Queue& queue, const DecodeShape& shape, ActivationFormat format,
+                            const InputNorm& norm, const DecodeTuning& tuning) {
   DecodeLaunch launch{};
-  launch.plan = plan_decode(*queue.capabilities, {{types[0], types[1]}, units, x.width, x.rows, glu}, tuning);
+  launch.plan = plan_decode(*queue.capabilities, shape, tuning);
   if (launch.plan.tokens == 0) {
     fail(ErrorCode::unsupported, "a row of {} activations doesn't fit the shared memory of {} ({} bytes a block)",
-         x.width, queue.capabilities->name, queue.capabilities->shared_bytes_per_block);
+         shape.cols, queue.capabilities->name, queue.capabilities->shared_bytes_per_block);
   }
-  const PanelType type = panel_type(types[0]);
+  const PanelType type = panel_type(shape.types[0]);
   const int64_t piece = type.plain() ? 128 / type.bits : kPanelBlock;
-  const int64_t pieces = (x.width + piece - 1) / piece, whole = 512 / piece;
+  const int64_t pieces = (shape.cols + piece - 1) / piece, whole = 512 / piece;
   DecodeParams& p = launch.params;
-  p.glu = glu;
-  p.units = static_cast<int>(units);
-  p.x_stride = row_stride(x.format, x.width);
-  p.cols = static_cast<int>(x.width);
+  p.glu = shape.glu;
+  p.units = static_cast<int>(shape.units);
+  p.x_stride = row_stride(format, shape.cols);
+  p.cols = static_cast<int>(shape.cols);
   p.panel_units = static_cast<int>((pieces + whole - 1) / whole);
   p.last_pieces = static_cast<int>(pieces - (p.panel_units - 1) * whole);
   for (int t = 0; t < 2; ++t) {
-    p.panel_bytes[t] = static_cast<int>(panel_bytes(types[t], x.width));
+    p.panel_bytes[t] = static_cast<int>(panel_bytes(shape.types[t], shape.cols));
     p.tile_units[t] = launch.plan.tile_units[t];
     p.tile_panels[t] = p.tile_units[t] / p.panel_units;
     p.tile_rest[t] = p.tile_units[t] % p.panel_units;
@@ -141,11 +141,20 @@ DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&us
   p.stages = launch.plan.stages;
   p.stage_bytes = launch.plan.stage_bytes;
   p.act_bytes = static_cast<int>(launch.plan.act_bytes);
-  p.scales_at = static_cast<int>(q8_quants_bytes(x.width));
+  p.scales_at = static_cast<int>(q8_quants_bytes(shape.cols));
   p.slots = launch.plan.slots;
   p.norm = norm.weight;
   p.norm_eps = norm.eps;
   return launch;
+}
+
+namespace {
+
+// `used`: which of the unit's types the launch has.
+DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&used)[2], const Rows& x,
+                     const InputNorm& norm, int64_t units, bool glu, const DecodeTuning& tuning) {
+  const DType types[2] = {used[0] ? unit.a : unit.b, used[1] ? unit.b : unit.a};
+  return prepare_decode(queue, {{types[0], types[1]}, units, x.width, x.rows, glu}, x.format, norm, tuning);
 }
 
 void check_input(const Rows& x, const InputNorm& norm, const PanelMatrix& weight) {

@@ -1,0 +1,11 @@
+// Kernels of single entries of experts for Q5_K and Q6_K.
+// How they work: entry.cuh.
+#include "cuda/kernels/experts/entry.cuh"
+
+namespace minfer::cuda {
+
+void launch_entry_q5_k(const Queue& queue, const EntryLaunch& launch) {
+  launch_entry_pair<DType::q5_k, DType::q6_k>(queue, launch);
+}
+
+}  // namespace minfer::cuda

@@ -1,0 +1,246 @@
+// Routing on the card: a warp chooses a row's experts; one block brings the entries of an expert together (counts, sums
+// of counts, places), where there are many rows. The order of an expert's entries may differ from run to run; no result
+// depends on it. Also the weighted sum of a row's entries. See launch/experts.hpp.
+#include "cuda/kernels/common/map_rows.cuh"
+#include "cuda/launch/experts.hpp"
+
+namespace minfer::cuda {
+namespace {
+
+constexpr int kRouteWarps = 4;
+constexpr int kGroupThreads = 1024;  // a thread an expert
+
+struct RouteParams {
+  const std::byte* logits;
+  int64_t logits_stride;
+  std::byte* weights;
+  int64_t weights_stride;
+  Routes routes;
+  graph::Gating gating;
+  bool normalised;
+  float scale;
+  bool grouped;  // then `place` gets the experts, for group_kernel
+};
+
+__device__ __forceinline__ float warp_sum(float value) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(~0U, value, step);
+  return value;
+}
+
+// Whether (a, i) comes before (b, j). A NaN is below all.
+__device__ __forceinline__ bool comes_before(float a, int i, float b, int j) {
+  const bool a_nan = isnan(a), b_nan = isnan(b);
+  if (a_nan != b_nan) return b_nan;
+  if (a_nan || a == b) return i < j;
+  return a > b;
+}
+
+// A row's choice by one warp; a lane has experts lane, lane + 32, ..
+template <int kPerLane>
+__global__ void __launch_bounds__(kRouteWarps * 32) route_kernel(const __grid_constant__ RouteParams p) {
+  allow_dependents();
+  wait_for_dependencies();
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * kRouteWarps + threadIdx.x / 32;
+  if (row >= p.routes.rows) return;
+  const int experts = static_cast<int>(p.routes.experts), used = static_cast<int>(p.routes.used);
+  const auto* logits = reinterpret_cast<const float*>(p.logits + row * p.logits_stride);
+  float own[kPerLane];
+  uint32_t left = 0;  // of the lane's experts, those not chosen yet
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    const int expert = lane + i * 32;
+    own[i] = expert < experts ? logits[expert] : 0.0F;
+    if (expert < experts) left |= 1U << i;
+  }
+  const auto weights = reinterpret_cast<float*>(p.weights + row * p.weights_stride);
+  float largest = 0, all = 0, chosen_sum = 0;
+  for (int n = 0; n < used; ++n) {
+    float best = 0;
+    int best_expert = INT32_MAX;  // none
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      if ((left >> i & 1U) == 0) continue;
+      if (best_expert == INT32_MAX || comes_before(own[i], lane + i * 32, best, best_expert)) {
+        best = own[i];
+        best_expert = lane + i * 32;
+      }
+    }
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+      const float other = __shfl_xor_sync(~0U, best, step);
+      const int other_expert = __shfl_xor_sync(~0U, best_expert, step);
+      if (other_expert == INT32_MAX) continue;
+      if (best_expert == INT32_MAX || comes_before(other, other_expert, best, best_expert)) {
+        best = other;
+        best_expert = other_expert;
+      }
+    }
+    if (best_expert % 32 == lane) left &= ~(1U << (best_expert / 32));
+    if (n == 0) {
+      largest = best;
+      if (p.gating == graph::Gating::softmax) {
+#pragma unroll
+        for (int i = 0; i < kPerLane; ++i) all += lane + i * 32 < experts ? expf(own[i] - largest) : 0.0F;
+        all = warp_sum(all);
+      }
+    }
+    float weight = p.gating == graph::Gating::sigmoid ? 1.0F / (1.0F + expf(-best)) : expf(best - largest);
+    if (p.gating == graph::Gating::softmax) weight /= all;
+    chosen_sum += weight;
+    if (lane == 0) {
+      const int64_t at = row * used + n;
+      weights[n] = weight;
+      p.routes.expert[at] = best_expert;
+      p.routes.source[at] = static_cast<int32_t>(row);
+      p.routes.place[at] = p.grouped ? best_expert : static_cast<int32_t>(at);
+    }
+  }
+  if (lane != 0) return;
+  const float factor = p.normalised || p.gating == graph::Gating::softmax_chosen ? p.scale / chosen_sum : p.scale;
+  for (int n = 0; n < used; ++n) weights[n] *= factor;
+}
+
+// Sums of a value over the threads before this one.
+__device__ __forceinline__ int block_sum_before(int value, int* warp_totals) {
+  const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
+  int sum = value;
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const int other = __shfl_up_sync(~0U, sum, step);
+    if (lane >= step) sum += other;
+  }
+  if (lane == 31) warp_totals[warp] = sum;
+  __syncthreads();
+  if (warp == 0) {
+    int total = warp_totals[lane];
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2) {
+      const int other = __shfl_up_sync(~0U, total, step);
+      if (lane >= step) total += other;
+    }
+    warp_totals[lane] = total;
+  }
+  __syncthreads();
+  const int before = (warp == 0 ? 0 : warp_totals[warp - 1]) + sum - value;
+  __syncthreads();
+  return before;
+}
+
+// Entries by expert, and the slices. `place` has the chosen experts.
+__global__ void __launch_bounds__(kGroupThreads) group_kernel(const __grid_constant__ Routes routes, int tokens) {
+  __shared__ int counts[kGroupThreads];
+  __shared__ int warp_totals[32];
+  allow_dependents();
+  wait_for_dependencies();
+  const int thread = static_cast<int>(threadIdx.x), entries = static_cast<int>(routes.rows * routes.used);
+  const int used = static_cast<int>(routes.used);
+  counts[thread] = 0;
+  __syncthreads();
+  for (int i = thread; i < entries; i += kGroupThreads) atomicAdd(&counts[routes.place[i]], 1);
+  __syncthreads();
+  const int count = counts[thread], slices = (count + tokens - 1) / tokens;
+  const int first = block_sum_before(count, warp_totals), slice = block_sum_before(slices, warp_totals);
+  for (int s = 0; s < slices; ++s) {
+    routes.slice[slice + s] = {thread, first + s * tokens, min(tokens, count - s * tokens)};
+  }
+  if (thread == kGroupThreads - 1) *routes.slices = slice + slices;
+  counts[thread] = first;
+  __syncthreads();
+  for (int i = thread; i < entries; i += kGroupThreads) {
+    const int expert = routes.place[i], at = atomicAdd(&counts[expert], 1);
+    routes.expert[at] = expert;
+    routes.source[at] = i / used;
+    routes.place[i] = at;
+  }
+}
+
+struct SumOp {
+  const std::byte* y;
+  int64_t y_stride;
+  int64_t width;
+  const int32_t* place;  // null: y has the rows
+  const std::byte* weights;
+  int64_t weights_stride;
+  int used;
+  const std::byte* residual;
+  int64_t residual_stride;
+
+  __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
+    float4 sum = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    const auto* weight = reinterpret_cast<const float*>(weights + row * weights_stride);
+    for (int i = 0; i < used; ++i) {
+      const int64_t from = place == nullptr ? row : place[row * used + i];
+      const float4 x = load_quad(reinterpret_cast<const float*>(y + from * y_stride), column, width);
+      const float w = weight[i];
+      sum.x += w * x.x;
+      sum.y += w * x.y;
+      sum.z += w * x.z;
+      sum.w += w * x.w;
+    }
+    if (residual == nullptr) return sum;
+    const float4 x = load_quad(reinterpret_cast<const float*>(residual + row * residual_stride), column, width);
+    return make_float4(x.x + sum.x, x.y + sum.y, x.z + sum.z, x.w + sum.w);
+  }
+};
+
+bool is_f32(const Rows& rows, int64_t count, int64_t width) {
+  return rows.format == ActivationFormat::f32 && rows.rows == count && rows.width == width;
+}
+
+}  // namespace
+
+void launch_route(const Queue& queue, const RouteArgs& args) {
+  const Routes& routes = args.routes;
+  require(is_f32(args.logits, routes.rows, routes.experts) && is_f32(args.weights, routes.rows, routes.used) &&
+              routes.experts <= kGroupThreads && routes.used >= 1 && routes.used <= routes.experts,
+          "router logits and weights match their routes");
+  if (routes.rows == 0) return;
+  const RouteParams params = {args.logits.data,
+                              row_stride(ActivationFormat::f32, routes.experts),
+                              args.weights.data,
+                              row_stride(ActivationFormat::f32, routes.used),
+                              routes,
+                              args.gating,
+                              args.normalised,
+                              args.scale,
+                              routes.grouped()};
+  LaunchShape shape;
+  shape.grid = dim3(static_cast<uint32_t>((routes.rows + kRouteWarps - 1) / kRouteWarps));
+  shape.block = dim3(kRouteWarps * 32);
+  if (routes.experts <= 128) {
+    launch_kernel(queue, "experts/route", shape, route_kernel<4>, params);
+  } else if (routes.experts <= 512) {
+    launch_kernel(queue, "experts/route", shape, route_kernel<16>, params);
+  } else {
+    launch_kernel(queue, "experts/route", shape, route_kernel<32>, params);
+  }
+  if (!routes.grouped()) return;
+  LaunchShape group;
+  group.grid = dim3(1);
+  group.block = dim3(kGroupThreads);
+  launch_kernel(queue, "experts/group", group, group_kernel, routes,
+                expert_tile_tokens(routes.rows, routes.experts, routes.used));
+}
+
+void launch_expert_sum(const Queue& queue, const ExpertSumArgs& args) {
+  const Routes& routes = args.routes;
+  require(is_f32(args.y, args.by_row ? routes.rows : routes.entries(), args.out.width) &&
+              is_f32(args.weights, routes.rows, routes.used) && is_f32(args.out, routes.rows, args.out.width) &&
+              (!args.by_row || routes.used == 1),
+          "summed entries match their routes");
+  const int64_t stride = row_stride(ActivationFormat::f32, args.out.width);
+  const SumOp op = {args.y.data,
+                    stride,
+                    args.out.width,
+                    args.by_row ? nullptr : routes.place,
+                    args.weights.data,
+                    row_stride(ActivationFormat::f32, routes.used),
+                    static_cast<int>(routes.used),
+                    reinterpret_cast<const std::byte*>(args.residual),
+                    stride};
+  launch_map_rows(queue, "experts/sum", op, args.out);
+}
+
+}  // namespace minfer::cuda
