@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <random>
 
@@ -15,6 +17,7 @@
 namespace minfer::test {
 namespace {
 
+using namespace std::string_literals;
 using ::testing::HasSubstr;
 
 // What a request brought.
@@ -269,6 +272,65 @@ TEST_F(Policies, AShiftKeepsTheStartAndGoesOn) {
   EXPECT_EQ(stopping.result.reason, engine::StopReason::context_full);
   ASSERT_EQ(stopping.tokens.size(), 93u);
   EXPECT_TRUE(std::equal(stopping.tokens.begin(), stopping.tokens.end(), outcome.tokens.begin()));
+}
+
+// tests/golden/tiny/gemma3.gguf with another window: its own of 16 is below a page, and then nothing is given up early.
+std::string gemma3_with_window(uint32_t window) {
+  std::ifstream in(golden_path("tiny/gemma3.gguf"), std::ios::binary);
+  std::vector<char> bytes(std::istreambuf_iterator<char>(in), {});
+  const std::string key = "gemma3.attention.sliding_window\x04\0\0\0"s;
+  const auto at = std::search(bytes.begin(), bytes.end(), key.begin(), key.end());
+  EXPECT_NE(at, bytes.end());
+  std::memcpy(&*at + key.size(), &window, sizeof(window));
+  const std::string path = ::testing::TempDir() + "gemma3_window_" + std::to_string(window) + ".gguf";
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return path;
+}
+
+// What a run with `keep` kept gives in a context, or why it is refused.
+Outcome run_shifting(const std::string& path, int64_t context, int64_t keep) {
+  Loaded loaded(path, "", 1, exact_options(context, 128));
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
+  engine::Request request;
+  for (int32_t i = 0; i < std::max<int32_t>(20, static_cast<int32_t>(keep)); ++i) request.prompt.push_back(3 + i % 200);
+  request.max_tokens = 2 * context;
+  request.sampler.temperature = 0;
+  request.sampler.logit_bias = {{1, -1000.0F}};
+  request.overflow = engine::Overflow::shift;
+  request.keep_tokens = keep;
+  try {
+    return run_alone(loaded.runner, tokenizer, request);
+  } catch (const Error& error) {
+    Outcome refused;
+    refused.result.error = error;
+    return refused;
+  }
+}
+
+TEST(Shifts, OfLayersWithAWindowWhereverTheContextEnds) {
+  const std::string path = gemma3_with_window(100);
+  for (const int64_t context : {120, 163, 164, 165, 180, 197, 256, 292}) {
+    for (const int64_t keep : {0, 4, 33}) {
+      const Outcome outcome = run_shifting(path, context, keep);
+      ASSERT_FALSE(outcome.result.error) << context << ' ' << keep << ": " << outcome.result.error->what();
+      EXPECT_EQ(static_cast<int64_t>(outcome.tokens.size()), 2 * context);
+      EXPECT_GE(outcome.result.shifts, 2);
+    }
+  }
+}
+
+TEST(Shifts, ThatAWindowLeavesNoRoomForAreRefusedAtOnce) {
+  const std::string path = gemma3_with_window(100);
+  const Outcome refused = run_shifting(path, 164, 34);
+  ASSERT_TRUE(refused.result.error);
+  EXPECT_EQ(refused.result.error->code(), ErrorCode::invalid_input);
+  EXPECT_STREQ(refused.result.error->what(),
+               "a context of 164 tokens of which 34 are kept leaves too little to shift behind a window of 100; keep "
+               "at most 33, or take a context of at least 165");
+  for (const auto& [context, keep] : {std::pair<int64_t, int64_t>{164, 33}, {165, 34}}) {
+    const Outcome outcome = run_shifting(path, context, keep);
+    EXPECT_FALSE(outcome.result.error) << outcome.result.error->what();
+  }
 }
 
 TEST_F(Policies, CancelledRequestsGiveTheirPagesBackAtTheNextStep) {

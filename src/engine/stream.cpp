@@ -99,7 +99,15 @@ void Stream::make_room(const SessionTarget& target) {
          "the session {} has {} tokens and the prompt {}, the context {}; take a larger one, or let it shift",
          request_.session_path, sequence_.length(), prompt, target.cache.sequence_tokens());
   }
-  const int64_t count = std::min(removable, page_count(excess) * graph::kPageTokens);
+  const int64_t most = std::min(removable, sequence_.most_removable(request_.keep_tokens));
+  if (most < excess) {
+    result_.too_long = true;
+    fail(ErrorCode::invalid_input,
+         "the session {} has to give up {} tokens for the prompt, and layers with a window can shift {} at most behind "
+         "the first {}; take a larger context, or keep fewer",
+         request_.session_path, excess, most, request_.keep_tokens);
+  }
+  const int64_t count = std::min(most, page_count(excess) * graph::kPageTokens);
   if (!sequence_.remove(request_.keep_tokens, count)) {
     fail(ErrorCode::out_of_memory, "no KV pages are free to shift the session {}", request_.session_path);
   }
@@ -132,10 +140,10 @@ void Stream::preempt() {
 bool Stream::shift() {
   if (request_.overflow != Overflow::shift) return false;
   const int64_t removable = sequence_.length() - request_.keep_tokens;
+  const int64_t most = std::min(removable / 2, sequence_.most_removable(request_.keep_tokens));
   // Whole pages, where there are such: then only keys change.
-  const int64_t half = removable / 2;
-  const int64_t count = half < graph::kPageTokens ? half : half / graph::kPageTokens * graph::kPageTokens;
-  if (count == 0) return false;
+  const int64_t count = most < graph::kPageTokens ? most : most / graph::kPageTokens * graph::kPageTokens;
+  if (count <= 0) return false;
   if (!sequence_.remove(request_.keep_tokens, count)) {
     fail(ErrorCode::out_of_memory, "the context of {} tokens is full, and no KV pages are free to shift it",
          sequence_.length());
