@@ -74,7 +74,7 @@ bool Batcher::add_decode(Stream& stream) {
     }
     preempt(*victim);
   }
-  if (!stream.preempted) next_step().entries.push_back({&stream, 1, !stream.is_finishing()});
+  if (!stream.preempted) next_step().entries.push_back({&stream, 1, true});
   return true;
 }
 

@@ -27,8 +27,7 @@ Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer
       stops_(request_.stops),
       decoder_(tokenizer, {.show_control = false, .at_text_start = false}),
       proposer_(std::move(proposer)),
-      depth_(depth),
-      context_tokens_(static_cast<size_t>(cache.sequence_tokens())) {
+      depth_(depth) {
   tokens_.reserve(static_cast<size_t>(cache.sequence_tokens()) + 1);
   tokens_ = request_.prompt;
   for (const int32_t token : tokens_) sampler_.accept(token);
@@ -41,8 +40,7 @@ std::span<const int32_t> Stream::pending() const {
 
 // Whether a token that is being drawn goes into the next step: not where it is known to be the last.
 bool Stream::runs_awaited() const {
-  if (is_finishing()) return false;
-  return has_session() || request_.max_tokens < 0 || result_.generated_tokens + awaited_ < request_.max_tokens;
+  return request_.max_tokens < 0 || result_.generated_tokens + awaited_ < request_.max_tokens;
 }
 
 int64_t Stream::unsubmitted() const {
@@ -73,31 +71,30 @@ void Stream::load(const SessionTarget& target) {
   // A path that can't be looked at is for load_session to complain of.
   std::error_code error;
   if (!std::filesystem::exists(request_.session_path, error) && !error) return;
-  load_session(request_.session_path, sequence_, target);
+  std::vector<int32_t> earlier = load_session(request_.session_path, sequence_, target);
   sampler_.set_suspects(fmt::format("its weights or the session {} are broken", request_.session_path));
-  const auto end = sequence_.tokens();
-  if (!end.empty() && !tokenizer_.vocab().is_end_of_generation(end.back())) {
+  earlier.insert(earlier.begin(), sequence_.tokens().begin(), sequence_.tokens().end());
+  if (!earlier.empty() && !tokenizer_.vocab().is_end_of_generation(earlier.back())) {
     tokens_.insert(tokens_.begin(), request_.turn_end.begin(), request_.turn_end.end());
   }
-  make_room(target);
-  const auto earlier = sequence_.tokens();
-  result_.session_tokens = sequence_.length();
+  make_room(earlier, target);
+  result_.session_tokens = static_cast<int64_t>(earlier.size());
   tokens_.insert(tokens_.begin(), earlier.begin(), earlier.end());
   sampler_.rewind(sampler_.history().size());
   for (const int32_t token : tokens_) sampler_.accept(token);
 }
 
-// For the prompt behind a loaded session.
-void Stream::make_room(const SessionTarget& target) {
+// For the prompt behind a loaded session of the tokens `earlier`.
+void Stream::make_room(std::vector<int32_t>& earlier, const SessionTarget& target) {
   const int64_t prompt = static_cast<int64_t>(tokens_.size());
-  const int64_t excess = sequence_.length() + prompt - target.cache.sequence_tokens();
+  const int64_t excess = static_cast<int64_t>(earlier.size()) + prompt - target.cache.sequence_tokens();
   if (excess <= 0) return;
   const int64_t removable = sequence_.length() - request_.keep_tokens;
   if (request_.overflow != Overflow::shift || removable < excess) {
     result_.too_long = true;
     fail(ErrorCode::invalid_input,
          "the session {} has {} tokens and the prompt {}, the context {}; take a larger one, or let it shift",
-         request_.session_path, sequence_.length(), prompt, target.cache.sequence_tokens());
+         request_.session_path, earlier.size(), prompt, target.cache.sequence_tokens());
   }
   const int64_t most = std::min(removable, sequence_.most_removable(request_.keep_tokens));
   if (most < excess) {
@@ -111,13 +108,14 @@ void Stream::make_room(const SessionTarget& target) {
   if (!sequence_.remove(request_.keep_tokens, count)) {
     fail(ErrorCode::out_of_memory, "no KV pages are free to shift the session {}", request_.session_path);
   }
+  earlier.erase(earlier.begin() + request_.keep_tokens, earlier.begin() + request_.keep_tokens + count);
   ++result_.shifts;
 }
 
 void Stream::save(const SessionTarget& target) {
   // A draft may have gone beyond the end.
   if (sequence_.tokens().size() > tokens_.size()) sequence_.truncate(static_cast<int64_t>(tokens_.size()));
-  save_session(request_.session_path, sequence_, target);
+  save_session(request_.session_path, sequence_, pending(), target);
 }
 
 void Stream::start(const SessionTarget* target) {
@@ -175,7 +173,6 @@ std::optional<StopReason> Stream::take(int32_t token) {
 
 std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> logits) {
   sequence_.commit(pending().first(static_cast<size_t>(rows)));
-  if (is_finishing()) return last_reason_;
   if (logits.empty()) return std::nullopt;
   if (request_.max_tokens == 0) return StopReason::max_tokens;
   return take_verdict(verify(sampler_, logits, draft_,
@@ -184,7 +181,6 @@ std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> l
 
 std::optional<StopReason> Stream::advance_drawn(int64_t rows, const graph::Drawn& drawn) {
   sequence_.commit(pending().first(static_cast<size_t>(rows)));
-  if (is_finishing()) return last_reason_;
   if (request_.max_tokens == 0) return StopReason::max_tokens;
   return take_verdict({0, sampler_.take(drawn)});
 }
@@ -201,11 +197,7 @@ std::optional<StopReason> Stream::take_verdict(const Verdict& verdict) {
     reason = take(token);
     if (reason) break;
   }
-  if (!reason) reason = take(verdict.next);
-  const bool unrun = sequence_.tokens().size() < tokens_.size();
-  if (!reason || !has_session() || !unrun || pending_exceeds_context()) return reason;
-  last_reason_ = reason;
-  return std::nullopt;
+  return reason ? reason : take(verdict.next);
 }
 
 void Stream::record_draft(const StepCost& cost, int64_t other_rows) {
