@@ -192,8 +192,10 @@ Session verify(const std::string& name, std::span<const std::byte> bytes, const 
   for (size_t index = 0; index < session.groups.size(); ++index) {
     const int64_t available = target.cache.pool(index).available_pages();
     if (static_cast<int64_t>(session.groups[index].pages) <= available) continue;
-    fail(ErrorCode::out_of_memory, "{}: the session needs {} KV pages of 64 tokens; {} are free", name,
-         session.groups[index].pages, available);
+    fail(ErrorCode::out_of_memory,
+         "{}: the session needs {} KV pages of 64 tokens; {} of {} are free: let others end, or "
+         "make the cache larger",
+         name, session.groups[index].pages, available, target.cache.pool(index).pages());
   }
   fail(ErrorCode::internal, "{}: a session was refused that has pages", name);
 }
@@ -255,6 +257,19 @@ std::vector<int32_t> load_session(const std::string& name, std::span<const std::
 std::vector<int32_t> load_session(const std::string& path, Sequence& sequence, const SessionTarget& target) {
   const FileMap file(path);
   return load_session(path, file.bytes(), sequence, target);
+}
+
+int64_t peek_session_tokens(const std::string& path) {
+  constexpr uint64_t kMost = uint64_t{1} << 30;  // as docs/formats/session-file.md
+  try {
+    const FileMap file(path);
+    if (file.bytes().size() < sizeof(SessionHeader)) return 0;
+    const SessionHeader header = Cursor(file.bytes()).take<SessionHeader>();
+    const bool known = header.magic == kSessionMagic && header.version == kSessionVersion;
+    return known && header.tokens <= kMost ? static_cast<int64_t>(header.tokens + header.pending) : 0;
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 }  // namespace minfer::engine

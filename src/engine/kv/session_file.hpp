@@ -52,4 +52,8 @@ std::vector<int32_t> load_session(const std::string& path, Sequence& sequence, c
 std::vector<int32_t> load_session(const std::string& name, std::span<const std::byte> bytes, Sequence& sequence,
                                   const SessionTarget& target);
 
+// The tokens of a file, pending ones included, by its header alone, so that their pages can be waited for; 0 where it
+// can't be read or is none of this version: load_session says what is wrong.
+int64_t peek_session_tokens(const std::string& path);
+
 }  // namespace minfer::engine

@@ -247,7 +247,8 @@ TEST_F(SessionFile, NamesACacheThatDoesNotFit) {
   EXPECT_EQ(Place({{0, 8}}, 39).load_error(good),
             "unsupported: a.session: a session of 40 tokens; the context holds 39; take a larger context (-c)");
   EXPECT_EQ(Place({{0, 0}}).load_error(good),
-            "out_of_memory: a.session: the session needs 1 KV pages of 64 tokens; 0 are free");
+            "out_of_memory: a.session: the session needs 1 KV pages of 64 tokens; 0 of 0 are free: let others end, or "
+            "make the cache larger");
 }
 
 TEST_F(SessionFile, NamesAWrongFieldUnderARightChecksum) {

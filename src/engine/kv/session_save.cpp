@@ -48,7 +48,9 @@ std::array<char, N> text_field(std::string_view text) {
 std::vector<SessionGroup> groups_of(const Sequence& sequence, const SessionTarget& target) {
   std::vector<SessionGroup> groups;
   for (size_t index = 0; index < target.cache.groups(); ++index) {
-    const int64_t first = sequence.first_token(index);
+    // Not what a long step has left that no later token sees: a cache for shorter steps has no pages for it.
+    const int64_t seen = target.cache.first_visible_page(index, sequence.length()) * graph::kPageTokens;
+    const int64_t first = std::max(sequence.first_token(index), seen);
     groups.push_back({static_cast<uint64_t>(target.cache.window(index)), static_cast<uint64_t>(first),
                       static_cast<uint64_t>(page_count(sequence.length()) - first / graph::kPageTokens),
                       static_cast<uint64_t>(target.cache.store().page_bytes(static_cast<int32_t>(index)))});
@@ -79,10 +81,11 @@ SessionHeader header_of(const Sequence& sequence, size_t pending, const SessionT
   return header;
 }
 
-void write_pages(HashedFile& file, const Sequence& sequence, size_t index, const graph::KvStore& store) {
+void write_pages(HashedFile& file, const Sequence& sequence, size_t index, const SessionGroup& group,
+                 const graph::KvStore& store) {
   const int64_t length = sequence.length();
-  std::vector<std::byte> bytes(static_cast<size_t>(store.page_bytes(static_cast<int32_t>(index))));
-  for (int64_t entry = sequence.first_token(index) / graph::kPageTokens; entry < page_count(length); ++entry) {
+  std::vector<std::byte> bytes(static_cast<size_t>(group.page_bytes));
+  for (int64_t entry = page_count(length) - static_cast<int64_t>(group.pages); entry < page_count(length); ++entry) {
     const int64_t tokens = std::min(graph::kPageTokens, length - entry * graph::kPageTokens);
     store.read_page(static_cast<int32_t>(index), sequence.pages(index)[static_cast<size_t>(entry)], tokens, bytes);
     file.write(bytes);
@@ -100,7 +103,9 @@ void save_session(const std::string& path, const Sequence& sequence, std::span<c
   file.write(std::as_bytes(std::span(groups)));
   file.write(std::as_bytes(sequence.tokens()));
   file.write(std::as_bytes(pending));
-  for (size_t index = 0; index < groups.size(); ++index) write_pages(file, sequence, index, target.cache.store());
+  for (size_t index = 0; index < groups.size(); ++index) {
+    write_pages(file, sequence, index, groups[index], target.cache.store());
+  }
   const std::array<uint64_t, 2> checksum = file.checksum();
   file.write(std::as_bytes(std::span(checksum)));
   file.commit();
