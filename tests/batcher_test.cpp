@@ -5,9 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <new>
 #include <random>
 
 #include "engine/engine.hpp"
@@ -233,6 +236,138 @@ TEST_F(Policies, AFullQueueRefusesAndSaysSo) {
   while (batcher.step()) {
   }
   EXPECT_TRUE(outcomes[0].ended && outcomes[1].ended && outcomes[2].ended);
+}
+
+// A file that is no session: its request fails where it would start.
+std::string broken_session() {
+  const std::string path = ::testing::TempDir() + "minfer_batcher_broken.kv";
+  std::ofstream(path) << "nothing";
+  return path;
+}
+
+TEST_F(Policies, ARequestThatFailsAtItsStartHoldsNobodyUp) {
+  for (const int64_t most_running : {int64_t{1}, int64_t{64}}) {
+    engine::BatcherOptions options;
+    options.max_running = most_running;
+    engine::Batcher batcher(loaded_.runner, tokenizer_, options);
+    Outcome bad[2], good;
+    engine::Request broken = request(190, 3);
+    broken.session_path = broken_session();
+    for (Outcome& outcome : bad) batcher.submit(broken, listener_of(outcome));
+    batcher.submit(request(100, 3), listener_of(good));
+    EXPECT_TRUE(batcher.step());
+    EXPECT_TRUE(bad[0].ended && bad[1].ended);
+    EXPECT_EQ(good.tokens.size(), 1u) << "it ran in the same step";
+    while (batcher.step()) {
+    }
+    EXPECT_EQ(good.tokens.size(), 3u);
+  }
+}
+
+TEST_F(Policies, AdmissionCountsWhatRunningPromptsWillStillTake) {
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome outcomes[3];
+  batcher.submit(request(190, 2), listener_of(outcomes[0]));
+  batcher.submit(request(100, 2, 9), listener_of(outcomes[1]));
+  batcher.submit(request(120, 2, 17), listener_of(outcomes[2]));
+  batcher.step();
+  EXPECT_EQ(batcher.stats().waiting, 1) << "3 and 2 of 6 pages are spoken for, the third needs 2";
+  while (batcher.step()) {
+  }
+  EXPECT_EQ(batcher.stats().preemptions, 0);
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.tokens.size(), 2u);
+}
+
+TEST_F(Policies, ARequestWithASessionWaitsForThePagesOfItsFile) {
+  const std::string path = ::testing::TempDir() + "minfer_batcher_waits.kv";
+  std::filesystem::remove(path);
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome first, others[2], second;
+  engine::Request early = request(150, 3);
+  early.session_path = path;
+  batcher.submit(early, listener_of(first));
+  while (batcher.step()) {
+  }
+  ASSERT_FALSE(first.result.error);
+  batcher.submit(request(180, 8), listener_of(others[0]));
+  batcher.submit(request(100, 8, 9), listener_of(others[1]));
+  batcher.step();
+  engine::Request late = request(4, 3);
+  late.session_path = path;
+  batcher.submit(late, listener_of(second));
+  batcher.step();
+  EXPECT_EQ(batcher.stats().waiting, 1) << "one page is free, and the session's 153 tokens need 3";
+  while (batcher.step()) {
+  }
+  EXPECT_FALSE(second.result.error) << second.result.error->what();
+  EXPECT_EQ(second.tokens.size(), 3u);
+  EXPECT_EQ(batcher.stats().preemptions, 0);
+}
+
+TEST_F(Policies, EachRequestEndsOnceWhateverAListenerThrows) {
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  int ends[3] = {};
+  const auto throws = [](int32_t, std::string_view) { throw std::bad_alloc(); };
+  batcher.submit(request(4, 1), {{}, [&](const engine::Result&) { ++ends[0]; }});
+  batcher.submit(request(4, 1), {throws, [&](const engine::Result&) { ++ends[1]; }});
+  batcher.submit(request(4, 1), {{}, [&](const engine::Result&) {
+                                   ++ends[2];
+                                   throw std::bad_alloc();
+                                 }});
+  EXPECT_THROW(batcher.step(), std::bad_alloc);
+  EXPECT_NO_THROW(batcher.fail_all({ErrorCode::out_of_memory, "memory is used up"}));
+  EXPECT_THAT(ends, ::testing::ElementsAre(1, 1, 1));
+  EXPECT_FALSE(batcher.step());
+}
+
+TEST_F(Policies, AnEngineOutlivesListenersThatThrowAlsoAtItsEnd) {
+  std::atomic<int> ends[3] = {};
+  {
+    engine::Engine engine(loaded_.runner, tokenizer_, {});
+    const auto listener = [&](size_t i) {
+      return engine::Listener{{}, [&ends, i](const engine::Result&) {
+                                ++ends[i];
+                                throw std::bad_alloc();
+                              }};
+    };
+    engine.submit(request(4, 2), listener(0));
+    while (ends[0] == 0) std::this_thread::yield();
+    engine.submit(request(4, -1), listener(1));
+    engine.submit(request(4, -1), listener(2));
+  }
+  EXPECT_EQ(ends[0], 1);
+  EXPECT_EQ(ends[1], 1);
+  EXPECT_EQ(ends[2], 1);
+}
+
+TEST_F(Policies, APreemptedRequestThatIsCancelledSavesAllOfItsTokens) {
+  const std::string path = ::testing::TempDir() + "minfer_batcher_preempted.kv";
+  std::filesystem::remove(path);
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome outcomes[3];
+  batcher.submit(request(100, 80), listener_of(outcomes[0]));
+  batcher.submit(request(100, 80, 5), listener_of(outcomes[1]));
+  engine::Request last = request(126, 60, 9);
+  last.session_path = path;
+  const auto id = batcher.submit(last, listener_of(outcomes[2]));
+  while (batcher.stats().preemptions == 0) ASSERT_TRUE(batcher.step());
+  batcher.cancel(id);
+  while (batcher.step()) {
+  }
+  ASSERT_EQ(outcomes[2].result.reason, engine::StopReason::cancelled);
+  const size_t shown = outcomes[2].tokens.size();
+  ASSERT_GT(shown, 0u);
+  Outcome again;
+  engine::Request next = request(3, 5);
+  next.session_path = path;
+  batcher.submit(next, listener_of(again));
+  while (batcher.step()) {
+  }
+  EXPECT_EQ(again.result.session_tokens, static_cast<int64_t>(126 + shown));
+  engine::Request whole = request(126, 5, 9);
+  whole.prompt.insert(whole.prompt.end(), outcomes[2].tokens.begin(), outcomes[2].tokens.end());
+  whole.prompt.insert(whole.prompt.end(), next.prompt.begin(), next.prompt.end());
+  EXPECT_EQ(again.tokens, run_alone(loaded_.runner, tokenizer_, whole).tokens);
 }
 
 TEST_F(Policies, APrefixIsFoundAgainAndTheOutputIsTheSame) {

@@ -109,8 +109,16 @@ void Batcher::cancel_all() {
 
 void Batcher::fail_all(const Error& error) {
   drop_steps();
-  for (auto& stream : waiting_) fail_stream(*stream, error);
-  for (auto& stream : running_) fail_stream(*stream, error);
+  const auto fail_one = [&](const std::unique_ptr<Stream>& stream) {
+    if (stream->ended()) return;
+    try {
+      fail_stream(*stream, error);
+    } catch (const std::exception&) {
+      // Its listener's; it has been told, and so are the others.
+    }
+  };
+  std::for_each(waiting_.begin(), waiting_.end(), fail_one);
+  std::for_each(running_.begin(), running_.end(), fail_one);
   waiting_.clear();
   running_.clear();
 }
@@ -174,11 +182,17 @@ int64_t Batcher::promised_pages(size_t group) const {
   return pages;
 }
 
-bool Batcher::may_start(const Stream& stream) const {
+bool Batcher::may_start(Stream& stream) const {
   if (static_cast<int64_t>(running_.size()) >= options_.max_running) return false;
   if (running_.empty()) return true;
+  // The file is read again once there is room for what it had: a request that runs may be writing it.
+  if (!has_pages_for(stream.pending().size() + stream.session_tokens())) return false;
+  return !stream.peek_session() || has_pages_for(stream.pending().size() + stream.session_tokens());
+}
+
+bool Batcher::has_pages_for(size_t prompt) const {
   // One more than the prompt's: the first tokens that it draws.
-  const int64_t tokens = std::min(static_cast<int64_t>(stream.pending().size()) + 1, runner_.options().context_tokens);
+  const int64_t tokens = std::min(static_cast<int64_t>(prompt) + 1, runner_.options().context_tokens);
   for (size_t group = 0; group < runner_.cache().groups(); ++group) {
     const int64_t available = runner_.cache().pool(group).available_pages() - promised_pages(group);
     if (pages_for(group, tokens) > available) return false;
@@ -197,9 +211,9 @@ void Batcher::admit() {
       stats_.reused_tokens += known - static_cast<int64_t>(stream.pending().size());
     } catch (const Error& error) {
       fail_stream(stream, error);
+      remove_ended();
     }
   }
-  remove_ended();
 }
 
 const SessionTarget* Batcher::session_target(const Stream& stream) {

@@ -67,6 +67,12 @@ void Stream::arrived(int64_t rows, bool drawn) {
   if (awaited_ == 0) awaited_output_ = graph::kNoOutput;
 }
 
+bool Stream::peek_session() {
+  if (started_ || !has_session()) return false;
+  session_tokens_ = static_cast<size_t>(peek_session_tokens(request_.session_path));
+  return session_tokens_ > 0;
+}
+
 void Stream::load(const SessionTarget& target) {
   // A path that can't be looked at is for load_session to complain of.
   std::error_code error;
@@ -123,6 +129,7 @@ void Stream::start(const SessionTarget* target) {
   const int64_t reused = sequence_.length() == 0 && sequence_.publishes() ? sequence_.reuse_prefix(tokens_) : 0;
   if (started_) return;
   started_ = true;
+  session_tokens_ = 0;
   started_at_ = Clock::now();
   result_.queue_seconds = seconds_between(submitted_, started_at_);
   result_.reused_tokens = reused;
@@ -217,10 +224,15 @@ void Stream::end(StopReason reason, const std::optional<Error>& error) {
   }
   sequence_.clear();
   proposer_.reset();
-  // Text that was held back because it might have become a stop string.
-  std::string rest(stops_.push(decoder_.finish()));
-  if (!stops_.stopped()) rest += stops_.finish();
-  if (!rest.empty() && listener_.on_token) listener_.on_token(kNoToken, rest);
+  try {
+    // Text that was held back because it might have become a stop string.
+    std::string rest(stops_.push(decoder_.finish()));
+    if (!stops_.stopped()) rest += stops_.finish();
+    if (!rest.empty() && listener_.on_token) listener_.on_token(kNoToken, rest);
+  } catch (...) {
+    if (listener_.on_end) listener_.on_end(result_);
+    throw;
+  }
   if (listener_.on_end) listener_.on_end(result_);
 }
 

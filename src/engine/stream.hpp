@@ -53,6 +53,10 @@ class Stream {
   bool cancelled = false;
   bool preempted = false;  // in this step: to go back to the queue
 
+  // Looks how many tokens the session file will put before the prompt of a request that has not started; false where
+  // there is none. session_tokens() has the number.
+  bool peek_session();
+  size_t session_tokens() const { return session_tokens_; }
   // Takes what a session file or the prefix cache has of its tokens. `target` is of its model; it may be null without a
   // session. Errors: those of load_session; invalid_input where the session and the prompt exceed the context.
   void start(const SessionTarget* target);
@@ -115,6 +119,7 @@ class Stream {
   int64_t drafted_ = 0;  // in the last step
   int64_t accepted_ = 0;
   Result result_;
+  size_t session_tokens_ = 0;                  // of the file, before it is loaded
   int64_t submitted_rows_ = 0;                 // of the steps in flight
   int64_t awaited_ = 0;                        // tokens that those draw
   int32_t awaited_output_ = graph::kNoOutput;  // of the last one
