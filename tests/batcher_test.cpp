@@ -14,6 +14,8 @@
 #include <random>
 
 #include "engine/engine.hpp"
+#include "engine/speculation/draft_model_proposer.hpp"
+#include "engine/speculation/ngram_proposer.hpp"
 #include "model/vocab.hpp"
 #include "model_runs.hpp"
 
@@ -465,6 +467,34 @@ TEST(Shifts, ThatAWindowLeavesNoRoomForAreRefusedAtOnce) {
   for (const auto& [context, keep] : {std::pair<int64_t, int64_t>{164, 33}, {165, 34}}) {
     const Outcome outcome = run_shifting(path, context, keep);
     EXPECT_FALSE(outcome.result.error) << outcome.result.error->what();
+  }
+}
+
+// The draft model's cache follows the shifted text: drafts go on, and the tokens are those of plain decoding.
+TEST_F(Policies, DraftsGoOnAfterAShift) {
+  Loaded draft(golden_path("tiny/llama.gguf"), "", 1, exact_options(192, 128));
+  engine::Request shifting = request(100, 600);
+  shifting.overflow = engine::Overflow::shift;
+  shifting.keep_tokens = 10;
+  shifting.sampler.presence_penalty = 0.5F;
+  shifting.sampler.penalty_last_n = -1;
+  const Outcome plain = run_alone(loaded_.runner, tokenizer_, shifting);
+  EXPECT_EQ(plain.result.shifts, 8);
+  for (const bool by_model : {true, false}) {
+    engine::BatcherOptions options;
+    options.draft_depth = 4;
+    options.make_proposer = [&](const engine::Request& r) -> std::unique_ptr<engine::Proposer> {
+      if (!by_model) return std::make_unique<engine::NgramProposer>();
+      return std::make_unique<engine::DraftModelProposer>(draft.runner, r.sampler, engine::Guess::likeliest);
+    };
+    engine::Batcher batcher(loaded_.runner, tokenizer_, options);
+    Outcome outcome;
+    batcher.submit(shifting, listener_of(outcome));
+    while (batcher.step()) {
+    }
+    EXPECT_EQ(outcome.tokens, plain.tokens);
+    EXPECT_EQ(outcome.result.shifts, 8);
+    EXPECT_GT(outcome.result.drafted_tokens, by_model ? 500 : 0);
   }
 }
 

@@ -154,6 +154,8 @@ bool Stream::shift() {
          sequence_.length());
   }
   tokens_.erase(tokens_.begin() + request_.keep_tokens, tokens_.begin() + request_.keep_tokens + count);
+  sampler_.remove(request_.keep_tokens, count);
+  if (proposer_ != nullptr) proposer_->reset();
   ++result_.shifts;
   return true;
 }
