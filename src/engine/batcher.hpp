@@ -82,6 +82,7 @@ class Batcher {
     std::vector<Entry> entries;
     bool draws = false;
     bool gives_logits = false;
+    double reading_seconds = 0;  // of proposers that caught up, no part of what its rows cost
     std::optional<Error> error;  // of submitting it: there is nothing to wait for
   };
 

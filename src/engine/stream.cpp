@@ -160,12 +160,23 @@ bool Stream::shift() {
   return true;
 }
 
-void Stream::propose(int64_t most, int64_t other_rows, const StepCost& cost) {
+double Stream::propose(int64_t most, int64_t other_rows, StepCost& cost) {
   draft_.clear();
-  if (proposer_ == nullptr) return;
+  if (proposer_ == nullptr) return 0;
   most = std::min(most, depth_.next(cost, other_rows));
   if (request_.max_tokens >= 0) most = std::min(most, request_.max_tokens - result_.generated_tokens - 1);
-  if (most > 0) proposer_->propose(sampler_.history(), most, draft_);
+  if (most < 1) return 0;
+  const auto to_read = depth_.tokens_to_read(cost, other_rows, proposer_->lag(sampler_.history()));
+  if (to_read.value_or(0) > 0) {
+    const Clock::time_point start = Clock::now();
+    if (!proposer_->catch_up(sampler_.history(), *to_read)) return 0;
+    const double seconds = seconds_between(start, Clock::now());
+    cost.record_catch_up(*to_read, seconds);
+    depth_.pay_reading(cost, other_rows, *to_read);
+    return seconds;
+  }
+  if (to_read) proposer_->propose(sampler_.history(), most, draft_);
+  return 0;
 }
 
 std::optional<StopReason> Stream::take(int32_t token) {

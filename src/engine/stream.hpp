@@ -68,8 +68,9 @@ class Stream {
   // out_of_memory.
   bool shift();
   // Guesses what follows the one pending token, at most `most` tokens and as many as are worth it in a step with
-  // `other_rows` rows of others. draft() has them, until the next call or drop_draft().
-  void propose(int64_t most, int64_t other_rows, const StepCost& cost);
+  // `other_rows` rows of others. draft() has them, until the next call or drop_draft(). Or lets a proposer read what it
+  // lacks, and tells `cost`; returns the seconds of that.
+  double propose(int64_t most, int64_t other_rows, StepCost& cost);
   void drop_draft() { draft_.clear(); }
   const Draft& draft() const { return draft_; }
 
