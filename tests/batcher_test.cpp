@@ -5,14 +5,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <new>
+#include <random>
+
 #include "batcher_runs.hpp"
 #include "engine/engine.hpp"
+#include "engine/speculation/draft_model_proposer.hpp"
+#include "engine/speculation/ngram_proposer.hpp"
 #include "model/vocab.hpp"
 #include "model_runs.hpp"
 
 namespace minfer::test {
 namespace {
 
+using namespace std::string_literals;
 using ::testing::HasSubstr;
 
 int64_t total_available(engine::Runner& runner) {
@@ -153,6 +164,138 @@ TEST_F(Policies, AFullQueueRefusesAndSaysSo) {
   EXPECT_TRUE(outcomes[0].ended && outcomes[1].ended && outcomes[2].ended);
 }
 
+// A file that is no session: its request fails where it would start.
+std::string broken_session() {
+  const std::string path = ::testing::TempDir() + "minfer_batcher_broken.kv";
+  std::ofstream(path) << "nothing";
+  return path;
+}
+
+TEST_F(Policies, ARequestThatFailsAtItsStartHoldsNobodyUp) {
+  for (const int64_t most_running : {int64_t{1}, int64_t{64}}) {
+    engine::BatcherOptions options;
+    options.max_running = most_running;
+    engine::Batcher batcher(loaded_.runner, tokenizer_, options);
+    Outcome bad[2], good;
+    engine::Request broken = request(190, 3);
+    broken.session_path = broken_session();
+    for (Outcome& outcome : bad) batcher.submit(broken, listener_of(outcome));
+    batcher.submit(request(100, 3), listener_of(good));
+    EXPECT_TRUE(batcher.step());
+    EXPECT_TRUE(bad[0].ended && bad[1].ended);
+    EXPECT_EQ(good.tokens.size(), 1u) << "it ran in the same step";
+    while (batcher.step()) {
+    }
+    EXPECT_EQ(good.tokens.size(), 3u);
+  }
+}
+
+TEST_F(Policies, AdmissionCountsWhatRunningPromptsWillStillTake) {
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome outcomes[3];
+  batcher.submit(request(190, 2), listener_of(outcomes[0]));
+  batcher.submit(request(100, 2, 9), listener_of(outcomes[1]));
+  batcher.submit(request(120, 2, 17), listener_of(outcomes[2]));
+  batcher.step();
+  EXPECT_EQ(batcher.stats().waiting, 1) << "3 and 2 of 6 pages are spoken for, the third needs 2";
+  while (batcher.step()) {
+  }
+  EXPECT_EQ(batcher.stats().preemptions, 0);
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.tokens.size(), 2u);
+}
+
+TEST_F(Policies, ARequestWithASessionWaitsForThePagesOfItsFile) {
+  const std::string path = ::testing::TempDir() + "minfer_batcher_waits.kv";
+  std::filesystem::remove(path);
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome first, others[2], second;
+  engine::Request early = request(150, 3);
+  early.session_path = path;
+  batcher.submit(early, listener_of(first));
+  while (batcher.step()) {
+  }
+  ASSERT_FALSE(first.result.error);
+  batcher.submit(request(180, 8), listener_of(others[0]));
+  batcher.submit(request(100, 8, 9), listener_of(others[1]));
+  batcher.step();
+  engine::Request late = request(4, 3);
+  late.session_path = path;
+  batcher.submit(late, listener_of(second));
+  batcher.step();
+  EXPECT_EQ(batcher.stats().waiting, 1) << "one page is free, and the session's 153 tokens need 3";
+  while (batcher.step()) {
+  }
+  EXPECT_FALSE(second.result.error) << second.result.error->what();
+  EXPECT_EQ(second.tokens.size(), 3u);
+  EXPECT_EQ(batcher.stats().preemptions, 0);
+}
+
+TEST_F(Policies, EachRequestEndsOnceWhateverAListenerThrows) {
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  int ends[3] = {};
+  const auto throws = [](int32_t, std::string_view) { throw std::bad_alloc(); };
+  batcher.submit(request(4, 1), {{}, [&](const engine::Result&) { ++ends[0]; }});
+  batcher.submit(request(4, 1), {throws, [&](const engine::Result&) { ++ends[1]; }});
+  batcher.submit(request(4, 1), {{}, [&](const engine::Result&) {
+                                   ++ends[2];
+                                   throw std::bad_alloc();
+                                 }});
+  EXPECT_THROW(batcher.step(), std::bad_alloc);
+  EXPECT_NO_THROW(batcher.fail_all({ErrorCode::out_of_memory, "memory is used up"}));
+  EXPECT_THAT(ends, ::testing::ElementsAre(1, 1, 1));
+  EXPECT_FALSE(batcher.step());
+}
+
+TEST_F(Policies, AnEngineOutlivesListenersThatThrowAlsoAtItsEnd) {
+  std::atomic<int> ends[3] = {};
+  {
+    engine::Engine engine(loaded_.runner, tokenizer_, {});
+    const auto listener = [&](size_t i) {
+      return engine::Listener{{}, [&ends, i](const engine::Result&) {
+                                ++ends[i];
+                                throw std::bad_alloc();
+                              }};
+    };
+    engine.submit(request(4, 2), listener(0));
+    while (ends[0] == 0) std::this_thread::yield();
+    engine.submit(request(4, -1), listener(1));
+    engine.submit(request(4, -1), listener(2));
+  }
+  EXPECT_EQ(ends[0], 1);
+  EXPECT_EQ(ends[1], 1);
+  EXPECT_EQ(ends[2], 1);
+}
+
+TEST_F(Policies, APreemptedRequestThatIsCancelledSavesAllOfItsTokens) {
+  const std::string path = ::testing::TempDir() + "minfer_batcher_preempted.kv";
+  std::filesystem::remove(path);
+  engine::Batcher batcher(loaded_.runner, tokenizer_, {});
+  Outcome outcomes[3];
+  batcher.submit(request(100, 80), listener_of(outcomes[0]));
+  batcher.submit(request(100, 80, 5), listener_of(outcomes[1]));
+  engine::Request last = request(126, 60, 9);
+  last.session_path = path;
+  const auto id = batcher.submit(last, listener_of(outcomes[2]));
+  while (batcher.stats().preemptions == 0) ASSERT_TRUE(batcher.step());
+  batcher.cancel(id);
+  while (batcher.step()) {
+  }
+  ASSERT_EQ(outcomes[2].result.reason, engine::StopReason::cancelled);
+  const size_t shown = outcomes[2].tokens.size();
+  ASSERT_GT(shown, 0u);
+  Outcome again;
+  engine::Request next = request(3, 5);
+  next.session_path = path;
+  batcher.submit(next, listener_of(again));
+  while (batcher.step()) {
+  }
+  EXPECT_EQ(again.result.session_tokens, static_cast<int64_t>(126 + shown));
+  engine::Request whole = request(126, 5, 9);
+  whole.prompt.insert(whole.prompt.end(), outcomes[2].tokens.begin(), outcomes[2].tokens.end());
+  whole.prompt.insert(whole.prompt.end(), next.prompt.begin(), next.prompt.end());
+  EXPECT_EQ(again.tokens, run_alone(loaded_.runner, tokenizer_, whole).tokens);
+}
+
 TEST_F(Policies, APrefixIsFoundAgainAndTheOutputIsTheSame) {
   engine::Batcher batcher(loaded_.runner, tokenizer_, {});
   Outcome first, second;
@@ -190,6 +333,93 @@ TEST_F(Policies, AShiftKeepsTheStartAndGoesOn) {
   EXPECT_EQ(stopping.result.reason, engine::StopReason::context_full);
   ASSERT_EQ(stopping.tokens.size(), 93u);
   EXPECT_TRUE(std::equal(stopping.tokens.begin(), stopping.tokens.end(), outcome.tokens.begin()));
+}
+
+// tests/golden/tiny/gemma3.gguf with another window: its own of 16 is below a page, and then nothing is given up early.
+std::string gemma3_with_window(uint32_t window) {
+  std::ifstream in(golden_path("tiny/gemma3.gguf"), std::ios::binary);
+  std::vector<char> bytes(std::istreambuf_iterator<char>(in), {});
+  const std::string key = "gemma3.attention.sliding_window\x04\0\0\0"s;
+  const auto at = std::search(bytes.begin(), bytes.end(), key.begin(), key.end());
+  EXPECT_NE(at, bytes.end());
+  std::memcpy(&*at + key.size(), &window, sizeof(window));
+  const std::string path = ::testing::TempDir() + "gemma3_window_" + std::to_string(window) + ".gguf";
+  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return path;
+}
+
+// What a run with `keep` kept gives in a context, or why it is refused.
+Outcome run_shifting(const std::string& path, int64_t context, int64_t keep) {
+  Loaded loaded(path, "", 1, exact_options(context, 128));
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
+  engine::Request request;
+  for (int32_t i = 0; i < std::max<int32_t>(20, static_cast<int32_t>(keep)); ++i) request.prompt.push_back(3 + i % 200);
+  request.max_tokens = 2 * context;
+  request.sampler.temperature = 0;
+  request.sampler.logit_bias = {{1, -1000.0F}};
+  request.overflow = engine::Overflow::shift;
+  request.keep_tokens = keep;
+  try {
+    return run_alone(loaded.runner, tokenizer, request);
+  } catch (const Error& error) {
+    Outcome refused;
+    refused.result.error = error;
+    return refused;
+  }
+}
+
+TEST(Shifts, OfLayersWithAWindowWhereverTheContextEnds) {
+  const std::string path = gemma3_with_window(100);
+  for (const int64_t context : {120, 163, 164, 165, 180, 197, 256, 292}) {
+    for (const int64_t keep : {0, 4, 33}) {
+      const Outcome outcome = run_shifting(path, context, keep);
+      ASSERT_FALSE(outcome.result.error) << context << ' ' << keep << ": " << outcome.result.error->what();
+      EXPECT_EQ(static_cast<int64_t>(outcome.tokens.size()), 2 * context);
+      EXPECT_GE(outcome.result.shifts, 2);
+    }
+  }
+}
+
+TEST(Shifts, ThatAWindowLeavesNoRoomForAreRefusedAtOnce) {
+  const std::string path = gemma3_with_window(100);
+  const Outcome refused = run_shifting(path, 164, 34);
+  ASSERT_TRUE(refused.result.error);
+  EXPECT_EQ(refused.result.error->code(), ErrorCode::invalid_input);
+  EXPECT_STREQ(refused.result.error->what(),
+               "a context of 164 tokens of which 34 are kept leaves too little to shift behind a window of 100; keep "
+               "at most 33, or take a context of at least 165");
+  for (const auto& [context, keep] : {std::pair<int64_t, int64_t>{164, 33}, {165, 34}}) {
+    const Outcome outcome = run_shifting(path, context, keep);
+    EXPECT_FALSE(outcome.result.error) << outcome.result.error->what();
+  }
+}
+
+// The draft model's cache follows the shifted text: drafts go on, and the tokens are those of plain decoding.
+TEST_F(Policies, DraftsGoOnAfterAShift) {
+  Loaded draft(golden_path("tiny/llama.gguf"), "", 1, exact_options(192, 128));
+  engine::Request shifting = request(100, 600);
+  shifting.overflow = engine::Overflow::shift;
+  shifting.keep_tokens = 10;
+  shifting.sampler.presence_penalty = 0.5F;
+  shifting.sampler.penalty_last_n = -1;
+  const Outcome plain = run_alone(loaded_.runner, tokenizer_, shifting);
+  EXPECT_EQ(plain.result.shifts, 8);
+  for (const bool by_model : {true, false}) {
+    engine::BatcherOptions options;
+    options.draft_depth = 4;
+    options.make_proposer = [&](const engine::Request& r) -> std::unique_ptr<engine::Proposer> {
+      if (!by_model) return std::make_unique<engine::NgramProposer>();
+      return std::make_unique<engine::DraftModelProposer>(draft.runner, r.sampler, engine::Guess::likeliest);
+    };
+    engine::Batcher batcher(loaded_.runner, tokenizer_, options);
+    Outcome outcome;
+    batcher.submit(shifting, listener_of(outcome));
+    while (batcher.step()) {
+    }
+    EXPECT_EQ(outcome.tokens, plain.tokens);
+    EXPECT_EQ(outcome.result.shifts, 8);
+    EXPECT_GT(outcome.result.drafted_tokens, by_model ? 500 : 0);
+  }
 }
 
 TEST_F(Policies, CancelledRequestsGiveTheirPagesBackAtTheNextStep) {

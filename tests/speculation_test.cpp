@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -226,6 +227,38 @@ TEST(DraftModel, CatchesUpByBatchesAndGivesItsPagesBack) {
   engine::DraftModelProposer fresh(draft.runner, greedy(), engine::Guess::drawn);
   fresh.propose(other, 4, guesses);
   EXPECT_EQ(guesses.tokens, after_reset);
+}
+
+TEST(DraftModel, ReadsTheEndOfATextAndLaterMoreOfIt) {
+  Loaded draft(golden_path("tiny/llama.gguf"), "", 1, exact_options(kContext, 16));
+  const auto prompt = read_json(golden_path("tiny/llama.json")).at("prompt").get<Tokens>();
+  engine::DraftModelProposer proposer(draft.runner, greedy(), engine::Guess::likeliest);
+  const auto expect_lag = [&](std::span<const int32_t> tokens, int64_t left_out, int64_t held, int64_t behind) {
+    const engine::Lag lag = proposer.lag(tokens);
+    EXPECT_EQ((std::array{lag.left_out, lag.held, lag.behind}), (std::array{left_out, held, behind}));
+  };
+  const auto guess_after = [&](std::span<const int32_t> tokens) {
+    engine::DraftModelProposer whole(draft.runner, greedy(), engine::Guess::likeliest);
+    engine::Draft guesses;
+    while (guesses.tokens.empty()) whole.propose(tokens, 3, guesses);
+    return guesses.tokens;
+  };
+  const auto all = std::span<const int32_t>(prompt);
+  expect_lag(all, 0, 0, 39);
+  ASSERT_TRUE(proposer.catch_up(all, 10));
+  expect_lag(all, 29, 10, 0);
+  engine::Draft guesses;
+  proposer.propose(all, 3, guesses);
+  EXPECT_EQ(guesses.tokens, guess_after(all.last(11))) << "as of a text that begins there";
+  // Two of three stand, and another token follows: nothing to catch up.
+  Tokens longer = prompt;
+  longer.insert(longer.end(), guesses.tokens.begin(), guesses.tokens.begin() + 2);
+  longer.push_back(7);
+  expect_lag(longer, 29, 13, 0);
+  ASSERT_TRUE(proposer.catch_up(longer, 42));
+  expect_lag(longer, 0, 42, 0);
+  proposer.propose(longer, 3, guesses);
+  EXPECT_EQ(guesses.tokens, guess_after(longer));
 }
 
 TEST(DraftModel, GuessesNothingBeyondItsContextAndWithoutPages) {

@@ -14,7 +14,29 @@ void check_option(const char* name, int64_t value, int64_t most) {
   if (value < 1 || value > most) fail(ErrorCode::invalid_input, "{} is {}; expected 1 to {}", name, value, most);
 }
 
-void check_request(const Request& request, const Runner& runner) {
+// A shift by fewer tokens than this, unless it is half of what may go, is refused: it would be due every few tokens.
+constexpr int64_t kLeastShift = 32;
+
+// A layer with a window has no longer the first tokens, which a shift keeps; they must stay out of its sight, so what
+// is left has to be longer than the window.
+void check_shift(int64_t keep, const KvCache& cache) {
+  const int64_t context = cache.sequence_tokens();
+  for (size_t group = 0; group < cache.groups(); ++group) {
+    const int64_t window = cache.window(group);
+    if (window == 0) continue;
+    // Of a full context, page by page.
+    const int64_t given_up = std::max<int64_t>(0, context - window) / graph::kPageTokens * graph::kPageTokens;
+    const int64_t missing = std::min(keep, given_up);
+    const int64_t least = std::min((context - keep) / 2, kLeastShift);
+    if (missing == 0 || context - window + 1 - missing >= least) continue;
+    fail(ErrorCode::invalid_input,
+         "a context of {} tokens of which {} are kept leaves too little to shift behind a window of {}; keep at most "
+         "{}, or take a context of at least {}",
+         context, keep, window, context - window + 1 - kLeastShift, keep + window - 1 + kLeastShift);
+  }
+}
+
+void check_request(const Request& request, Runner& runner) {
   const int64_t context = runner.options().context_tokens;
   const int64_t length = static_cast<int64_t>(request.prompt.size());
   if (length == 0) fail(ErrorCode::invalid_input, "the prompt is empty; it must have at least one token");
@@ -26,6 +48,7 @@ void check_request(const Request& request, const Runner& runner) {
     fail(ErrorCode::invalid_input, "keep_tokens is {}; expected 0 to the prompt's {} tokens", request.keep_tokens,
          length);
   }
+  if (request.overflow == Overflow::shift) check_shift(request.keep_tokens, runner.cache());
   if (request.max_tokens < -1) {
     fail(ErrorCode::invalid_input, "max_tokens is {}; expected 0 or more, or -1", request.max_tokens);
   }
@@ -86,8 +109,16 @@ void Batcher::cancel_all() {
 
 void Batcher::fail_all(const Error& error) {
   drop_steps();
-  for (auto& stream : waiting_) fail_stream(*stream, error);
-  for (auto& stream : running_) fail_stream(*stream, error);
+  const auto fail_one = [&](const std::unique_ptr<Stream>& stream) {
+    if (stream->ended()) return;
+    try {
+      fail_stream(*stream, error);
+    } catch (const std::exception&) {
+      // Its listener's; it has been told, and so are the others.
+    }
+  };
+  std::for_each(waiting_.begin(), waiting_.end(), fail_one);
+  std::for_each(running_.begin(), running_.end(), fail_one);
   waiting_.clear();
   running_.clear();
 }
@@ -151,11 +182,17 @@ int64_t Batcher::promised_pages(size_t group) const {
   return pages;
 }
 
-bool Batcher::may_start(const Stream& stream) const {
+bool Batcher::may_start(Stream& stream) const {
   if (static_cast<int64_t>(running_.size()) >= options_.max_running) return false;
   if (running_.empty()) return true;
+  // The file is read again once there is room for what it had: a request that runs may be writing it.
+  if (!has_pages_for(stream.pending().size() + stream.session_tokens())) return false;
+  return !stream.peek_session() || has_pages_for(stream.pending().size() + stream.session_tokens());
+}
+
+bool Batcher::has_pages_for(size_t prompt) const {
   // One more than the prompt's: the first tokens that it draws.
-  const int64_t tokens = std::min(static_cast<int64_t>(stream.pending().size()) + 1, runner_.options().context_tokens);
+  const int64_t tokens = std::min(static_cast<int64_t>(prompt) + 1, runner_.options().context_tokens);
   for (size_t group = 0; group < runner_.cache().groups(); ++group) {
     const int64_t available = runner_.cache().pool(group).available_pages() - promised_pages(group);
     if (pages_for(group, tokens) > available) return false;
@@ -174,9 +211,9 @@ void Batcher::admit() {
       stats_.reused_tokens += known - static_cast<int64_t>(stream.pending().size());
     } catch (const Error& error) {
       fail_stream(stream, error);
+      remove_ended();
     }
   }
-  remove_ended();
 }
 
 const SessionTarget* Batcher::session_target(const Stream& stream) {

@@ -63,7 +63,7 @@ class Batcher {
   // The request ends with StopReason::cancelled at the next step. No effect on one that has ended.
   void cancel(RequestId id);
   void cancel_all();
-  // Ends all requests with StopReason::failed.
+  // Ends all requests that have not ended with StopReason::failed. What their listeners throw is dropped.
   void fail_all(const Error& error);
   // Brings the results of one step, and may leave the next in flight; false where no request is left. What fails in one
   // request ends that one; what fails in the device ends those of the step.
@@ -82,13 +82,15 @@ class Batcher {
     std::vector<Entry> entries;
     bool draws = false;
     bool gives_logits = false;
+    double reading_seconds = 0;  // of proposers that caught up, no part of what its rows cost
     std::optional<Error> error;  // of submitting it: there is nothing to wait for
   };
 
   void end_cancelled();
   int64_t pages_for(size_t group, int64_t tokens) const;
   int64_t promised_pages(size_t group) const;
-  bool may_start(const Stream& stream) const;
+  bool may_start(Stream& stream) const;
+  bool has_pages_for(size_t prompt) const;
   void admit();
   const SessionTarget* session_target(const Stream& stream);
   void end(Stream& stream, StopReason reason);

@@ -34,6 +34,7 @@ void Batcher::shift_or_end(Stream& stream) {
 bool Batcher::plan_step() {
   const bool ahead = steps_in_flight_ > 0;
   next_step().entries.clear();
+  next_step().reading_seconds = 0;
   for (auto& stream : running_) {
     if (!ahead) {
       shift_or_end(*stream);
@@ -74,7 +75,7 @@ bool Batcher::add_decode(Stream& stream) {
     }
     preempt(*victim);
   }
-  if (!stream.preempted) next_step().entries.push_back({&stream, 1, !stream.is_finishing()});
+  if (!stream.preempted) next_step().entries.push_back({&stream, 1, true});
   return true;
 }
 
@@ -101,7 +102,7 @@ void Batcher::add_drafts() {
     const int64_t context = runner_.options().context_tokens - stream.sequence().length() - 1;
     const int64_t most =
         std::min({runner_.options().batch_tokens - rows, runner_.options().outputs - outputs, context});
-    stream.propose(most, rows - 1, cost_);
+    next_step().reading_seconds += stream.propose(most, rows - 1, cost_);
     entry.drafted = static_cast<int64_t>(stream.draft().tokens.size());
     if (entry.drafted > 0 && !stream.reserve(1 + entry.drafted)) {
       stream.drop_draft();
@@ -264,7 +265,7 @@ void Batcher::record_cost(const Step& step, double seconds) {
     if (entry.rows > 1 || !entry.has_logits) return;
     rows += entry.rows + entry.drafted;
   }
-  cost_.record(rows, seconds);
+  cost_.record(rows, seconds - step.reading_seconds);
   for (const Entry& entry : step.entries) entry.stream->record_draft(cost_, rows - 1 - entry.drafted);
 }
 

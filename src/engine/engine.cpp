@@ -82,7 +82,7 @@ void Engine::run() {
     working = step();
   }
   batcher_.cancel_all();
-  batcher_.step();
+  step();
 }
 
 }  // namespace minfer::engine

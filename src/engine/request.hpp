@@ -16,7 +16,8 @@ namespace minfer::engine {
 // What happens when a sequence has filled the context.
 enum class Overflow : uint8_t {
   stop,   // it ends, with StopReason::context_full
-  shift,  // the first Request::keep_tokens stay, the older half of the rest goes, the rest moves down, keys rotated
+  shift,  // the first Request::keep_tokens stay, the older half of the rest goes (less, where layers with a
+          // window need more behind them), the rest moves down, keys rotated
 };
 
 struct Request {

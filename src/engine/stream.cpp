@@ -27,8 +27,7 @@ Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer
       stops_(request_.stops),
       decoder_(tokenizer, {.show_control = false, .at_text_start = false}),
       proposer_(std::move(proposer)),
-      depth_(depth),
-      context_tokens_(static_cast<size_t>(cache.sequence_tokens())) {
+      depth_(depth) {
   tokens_.reserve(static_cast<size_t>(cache.sequence_tokens()) + 1);
   tokens_ = request_.prompt;
   for (const int32_t token : tokens_) sampler_.accept(token);
@@ -41,8 +40,7 @@ std::span<const int32_t> Stream::pending() const {
 
 // Whether a token that is being drawn goes into the next step: not where it is known to be the last.
 bool Stream::runs_awaited() const {
-  if (is_finishing()) return false;
-  return has_session() || request_.max_tokens < 0 || result_.generated_tokens + awaited_ < request_.max_tokens;
+  return request_.max_tokens < 0 || result_.generated_tokens + awaited_ < request_.max_tokens;
 }
 
 int64_t Stream::unsubmitted() const {
@@ -69,47 +67,61 @@ void Stream::arrived(int64_t rows, bool drawn) {
   if (awaited_ == 0) awaited_output_ = graph::kNoOutput;
 }
 
+bool Stream::peek_session() {
+  if (started_ || !has_session()) return false;
+  session_tokens_ = static_cast<size_t>(peek_session_tokens(request_.session_path));
+  return session_tokens_ > 0;
+}
+
 void Stream::load(const SessionTarget& target) {
   // A path that can't be looked at is for load_session to complain of.
   std::error_code error;
   if (!std::filesystem::exists(request_.session_path, error) && !error) return;
-  load_session(request_.session_path, sequence_, target);
+  std::vector<int32_t> earlier = load_session(request_.session_path, sequence_, target);
   sampler_.set_suspects(fmt::format("its weights or the session {} are broken", request_.session_path));
-  const auto end = sequence_.tokens();
-  if (!end.empty() && !tokenizer_.vocab().is_end_of_generation(end.back())) {
+  earlier.insert(earlier.begin(), sequence_.tokens().begin(), sequence_.tokens().end());
+  if (!earlier.empty() && !tokenizer_.vocab().is_end_of_generation(earlier.back())) {
     tokens_.insert(tokens_.begin(), request_.turn_end.begin(), request_.turn_end.end());
   }
-  make_room(target);
-  const auto earlier = sequence_.tokens();
-  result_.session_tokens = sequence_.length();
+  make_room(earlier, target);
+  result_.session_tokens = static_cast<int64_t>(earlier.size());
   tokens_.insert(tokens_.begin(), earlier.begin(), earlier.end());
   sampler_.rewind(sampler_.history().size());
   for (const int32_t token : tokens_) sampler_.accept(token);
 }
 
-// For the prompt behind a loaded session.
-void Stream::make_room(const SessionTarget& target) {
+// For the prompt behind a loaded session of the tokens `earlier`.
+void Stream::make_room(std::vector<int32_t>& earlier, const SessionTarget& target) {
   const int64_t prompt = static_cast<int64_t>(tokens_.size());
-  const int64_t excess = sequence_.length() + prompt - target.cache.sequence_tokens();
+  const int64_t excess = static_cast<int64_t>(earlier.size()) + prompt - target.cache.sequence_tokens();
   if (excess <= 0) return;
   const int64_t removable = sequence_.length() - request_.keep_tokens;
   if (request_.overflow != Overflow::shift || removable < excess) {
     result_.too_long = true;
     fail(ErrorCode::invalid_input,
          "the session {} has {} tokens and the prompt {}, the context {}; take a larger one, or let it shift",
-         request_.session_path, sequence_.length(), prompt, target.cache.sequence_tokens());
+         request_.session_path, earlier.size(), prompt, target.cache.sequence_tokens());
   }
-  const int64_t count = std::min(removable, page_count(excess) * graph::kPageTokens);
+  const int64_t most = std::min(removable, sequence_.most_removable(request_.keep_tokens));
+  if (most < excess) {
+    result_.too_long = true;
+    fail(ErrorCode::invalid_input,
+         "the session {} has to give up {} tokens for the prompt, and layers with a window can shift {} at most behind "
+         "the first {}; take a larger context, or keep fewer",
+         request_.session_path, excess, most, request_.keep_tokens);
+  }
+  const int64_t count = std::min(most, page_count(excess) * graph::kPageTokens);
   if (!sequence_.remove(request_.keep_tokens, count)) {
     fail(ErrorCode::out_of_memory, "no KV pages are free to shift the session {}", request_.session_path);
   }
+  earlier.erase(earlier.begin() + request_.keep_tokens, earlier.begin() + request_.keep_tokens + count);
   ++result_.shifts;
 }
 
 void Stream::save(const SessionTarget& target) {
   // A draft may have gone beyond the end.
   if (sequence_.tokens().size() > tokens_.size()) sequence_.truncate(static_cast<int64_t>(tokens_.size()));
-  save_session(request_.session_path, sequence_, target);
+  save_session(request_.session_path, sequence_, pending(), target);
 }
 
 void Stream::start(const SessionTarget* target) {
@@ -117,6 +129,7 @@ void Stream::start(const SessionTarget* target) {
   const int64_t reused = sequence_.length() == 0 && sequence_.publishes() ? sequence_.reuse_prefix(tokens_) : 0;
   if (started_) return;
   started_ = true;
+  session_tokens_ = 0;
   started_at_ = Clock::now();
   result_.queue_seconds = seconds_between(submitted_, started_at_);
   result_.reused_tokens = reused;
@@ -132,25 +145,38 @@ void Stream::preempt() {
 bool Stream::shift() {
   if (request_.overflow != Overflow::shift) return false;
   const int64_t removable = sequence_.length() - request_.keep_tokens;
+  const int64_t most = std::min(removable / 2, sequence_.most_removable(request_.keep_tokens));
   // Whole pages, where there are such: then only keys change.
-  const int64_t half = removable / 2;
-  const int64_t count = half < graph::kPageTokens ? half : half / graph::kPageTokens * graph::kPageTokens;
-  if (count == 0) return false;
+  const int64_t count = most < graph::kPageTokens ? most : most / graph::kPageTokens * graph::kPageTokens;
+  if (count <= 0) return false;
   if (!sequence_.remove(request_.keep_tokens, count)) {
     fail(ErrorCode::out_of_memory, "the context of {} tokens is full, and no KV pages are free to shift it",
          sequence_.length());
   }
   tokens_.erase(tokens_.begin() + request_.keep_tokens, tokens_.begin() + request_.keep_tokens + count);
+  sampler_.remove(request_.keep_tokens, count);
+  if (proposer_ != nullptr) proposer_->reset();
   ++result_.shifts;
   return true;
 }
 
-void Stream::propose(int64_t most, int64_t other_rows, const StepCost& cost) {
+double Stream::propose(int64_t most, int64_t other_rows, StepCost& cost) {
   draft_.clear();
-  if (proposer_ == nullptr) return;
+  if (proposer_ == nullptr) return 0;
   most = std::min(most, depth_.next(cost, other_rows));
   if (request_.max_tokens >= 0) most = std::min(most, request_.max_tokens - result_.generated_tokens - 1);
-  if (most > 0) proposer_->propose(sampler_.history(), most, draft_);
+  if (most < 1) return 0;
+  const auto to_read = depth_.tokens_to_read(cost, other_rows, proposer_->lag(sampler_.history()));
+  if (to_read.value_or(0) > 0) {
+    const Clock::time_point start = Clock::now();
+    if (!proposer_->catch_up(sampler_.history(), *to_read)) return 0;
+    const double seconds = seconds_between(start, Clock::now());
+    cost.record_catch_up(*to_read, seconds);
+    depth_.pay_reading(cost, other_rows, *to_read);
+    return seconds;
+  }
+  if (to_read) proposer_->propose(sampler_.history(), most, draft_);
+  return 0;
 }
 
 std::optional<StopReason> Stream::take(int32_t token) {
@@ -167,7 +193,6 @@ std::optional<StopReason> Stream::take(int32_t token) {
 
 std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> logits) {
   sequence_.commit(pending().first(static_cast<size_t>(rows)));
-  if (is_finishing()) return last_reason_;
   if (logits.empty()) return std::nullopt;
   if (request_.max_tokens == 0) return StopReason::max_tokens;
   return take_verdict(verify(sampler_, logits, draft_,
@@ -176,7 +201,6 @@ std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> l
 
 std::optional<StopReason> Stream::advance_drawn(int64_t rows, const graph::Drawn& drawn) {
   sequence_.commit(pending().first(static_cast<size_t>(rows)));
-  if (is_finishing()) return last_reason_;
   if (request_.max_tokens == 0) return StopReason::max_tokens;
   return take_verdict({0, sampler_.take(drawn)});
 }
@@ -193,11 +217,7 @@ std::optional<StopReason> Stream::take_verdict(const Verdict& verdict) {
     reason = take(token);
     if (reason) break;
   }
-  if (!reason) reason = take(verdict.next);
-  const bool unrun = sequence_.tokens().size() < tokens_.size();
-  if (!reason || !has_session() || !unrun || pending_exceeds_context()) return reason;
-  last_reason_ = reason;
-  return std::nullopt;
+  return reason ? reason : take(verdict.next);
 }
 
 void Stream::record_draft(const StepCost& cost, int64_t other_rows) {
@@ -217,10 +237,15 @@ void Stream::end(StopReason reason, const std::optional<Error>& error) {
   }
   sequence_.clear();
   proposer_.reset();
-  // Text that was held back because it might have become a stop string.
-  std::string rest(stops_.push(decoder_.finish()));
-  if (!stops_.stopped()) rest += stops_.finish();
-  if (!rest.empty() && listener_.on_token) listener_.on_token(kNoToken, rest);
+  try {
+    // Text that was held back because it might have become a stop string.
+    std::string rest(stops_.push(decoder_.finish()));
+    if (!stops_.stopped()) rest += stops_.finish();
+    if (!rest.empty() && listener_.on_token) listener_.on_token(kNoToken, rest);
+  } catch (...) {
+    if (listener_.on_end) listener_.on_end(result_);
+    throw;
+  }
   if (listener_.on_end) listener_.on_end(result_);
 }
 

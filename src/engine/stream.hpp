@@ -41,8 +41,6 @@ class Stream {
   // A cache that was shifted, or is from a file, is not what its tokens would give anew.
   bool can_recompute() const { return result_.shifts == 0 && result_.session_tokens == 0; }
   bool has_session() const { return !request_.session_path.empty(); }
-  // It has drawn its last token, which runs once more so that the session has it.
-  bool is_finishing() const { return last_reason_.has_value(); }
   bool has_started() const { return started_; }
   bool ended() const { return ended_; }
 
@@ -55,10 +53,14 @@ class Stream {
   bool cancelled = false;
   bool preempted = false;  // in this step: to go back to the queue
 
+  // Looks how many tokens the session file will put before the prompt of a request that has not started; false where
+  // there is none. session_tokens() has the number.
+  bool peek_session();
+  size_t session_tokens() const { return session_tokens_; }
   // Takes what a session file or the prefix cache has of its tokens. `target` is of its model; it may be null without a
   // session. Errors: those of load_session; invalid_input where the session and the prompt exceed the context.
   void start(const SessionTarget* target);
-  // Writes the session as it stands. Errors: those of save_session.
+  // Writes the session as it stands: what has run, and what is still to run. Errors: those of save_session.
   void save(const SessionTarget& target);
   // Gives its pages back; all its tokens are pending again.
   void preempt();
@@ -66,8 +68,9 @@ class Stream {
   // out_of_memory.
   bool shift();
   // Guesses what follows the one pending token, at most `most` tokens and as many as are worth it in a step with
-  // `other_rows` rows of others. draft() has them, until the next call or drop_draft().
-  void propose(int64_t most, int64_t other_rows, const StepCost& cost);
+  // `other_rows` rows of others. draft() has them, until the next call or drop_draft(). Or lets a proposer read what it
+  // lacks, and tells `cost`; returns the seconds of that.
+  double propose(int64_t most, int64_t other_rows, StepCost& cost);
   void drop_draft() { draft_.clear(); }
   const Draft& draft() const { return draft_; }
 
@@ -98,9 +101,8 @@ class Stream {
  private:
   std::optional<StopReason> take(int32_t token);
   std::optional<StopReason> take_verdict(const Verdict& verdict);
-  bool pending_exceeds_context() const { return tokens_.size() > context_tokens_; }
   void load(const SessionTarget& target);
-  void make_room(const SessionTarget& target);
+  void make_room(std::vector<int32_t>& earlier, const SessionTarget& target);
   bool runs_awaited() const;
 
   RequestId id_;
@@ -118,11 +120,10 @@ class Stream {
   int64_t drafted_ = 0;  // in the last step
   int64_t accepted_ = 0;
   Result result_;
-  std::optional<StopReason> last_reason_;
+  size_t session_tokens_ = 0;                  // of the file, before it is loaded
   int64_t submitted_rows_ = 0;                 // of the steps in flight
   int64_t awaited_ = 0;                        // tokens that those draw
   int32_t awaited_output_ = graph::kNoOutput;  // of the last one
-  size_t context_tokens_;
   bool started_ = false;
   bool ended_ = false;
   Clock::time_point submitted_ = Clock::now();

@@ -51,6 +51,9 @@ class Sequence {
   // is not what a run without the removed tokens would have computed, so nothing more is published before clear().
   // Errors: unsupported where a window group has given up tokens that would become visible.
   bool remove(int64_t first, int64_t count);
+  // The most tokens that remove() supports from `first` on where some stay behind them: after it, the window groups
+  // must hold what the next token sees, and kept tokens that they have given up must not come into view.
+  int64_t most_removable(int64_t first) const;
   // Another sequence with the same tokens; pages are shared until one of the two writes. What is reserved stays here.
   Sequence fork() const;
   // Gives back all pages: an empty sequence.

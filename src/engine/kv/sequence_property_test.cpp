@@ -248,6 +248,7 @@ class World {
       if (given_up[group] > first) given_up[group] = std::max(first, given_up[group] - count);
     }
     const bool supported = first == 0 && count == most ? true : sees_what_it_has(given_up, length - count);
+    if (count < most) RC_ASSERT(supported == (count <= live.sequence.most_removable(first)));
     if (!attempt("remove", supported, [&] { return live.sequence.remove(first, count); })) return;
     live.given_up = length == count ? decltype(given_up){} : given_up;
     live.cells.erase(live.cells.begin() + first, live.cells.begin() + first + count);

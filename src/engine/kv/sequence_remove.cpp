@@ -110,6 +110,17 @@ void Sequence::remove_from_group(size_t group, const Removal& removal) {
   table.first_token = removal.first_token;
 }
 
+// With `first` of 0 a window moves as a whole, and a group that has given up nothing has no limit either. Else the
+// first position that is seen after it must not be before those that move and are held.
+int64_t Sequence::most_removable(int64_t first) const {
+  int64_t most = length() - first;
+  for (size_t group = 0; group < cache_->groups(); ++group) {
+    const int64_t missing = std::min(first, tables_[group].first_token);
+    if (missing > 0) most = std::min(most, length() - cache_->window(group) + 1 - missing);
+  }
+  return most;
+}
+
 bool Sequence::remove(int64_t first, int64_t count) {
   check(first >= 0 && count > 0 && first + count <= length(), "removal of tokens that are not there");
   if (first + count == length()) {

@@ -1,16 +1,14 @@
 // Identity of models, and reading and verifying of session files. See session_file.hpp; writing is in session_save.cpp.
 #include "engine/kv/session_file.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/file_map.hpp"
+#include "engine/kv/hash128.hpp"
 #include "engine/kv/session_format.hpp"
 
 namespace minfer::engine {
@@ -19,29 +17,19 @@ namespace {
 // Of each tensor's data, from its middle, in the identity of a model.
 constexpr size_t kSampleBytes = 64;
 
-class Hash {
+// Numbers, and runs of bytes behind their lengths: no two lists of those hash the same bytes.
+class IdentityHash {
  public:
-  Hash() : state_(XXH3_createState()) {
-    check(state_ != nullptr && XXH3_128bits_reset(state_.get()) == XXH_OK, "no hash state");
-  }
   void bytes(std::span<const std::byte> data) {
     number(data.size());
-    check(XXH3_128bits_update(state_.get(), data.data(), data.size()) == XXH_OK, "a hash failed");
+    hash_.add(data);
   }
   void text(std::string_view text) { bytes(std::as_bytes(std::span(text.data(), text.size()))); }
-  void number(uint64_t value) {
-    check(XXH3_128bits_update(state_.get(), &value, sizeof(value)) == XXH_OK, "a hash failed");
-  }
-  std::array<uint64_t, 2> value() const {
-    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
-    return {hash.low64, hash.high64};
-  }
+  void number(uint64_t value) { hash_.add(std::as_bytes(std::span(&value, 1))); }
+  std::array<uint64_t, 2> value() const { return hash_.value(); }
 
  private:
-  struct Free {
-    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-  };
-  std::unique_ptr<XXH3_state_t, Free> state_;
+  Hash128 hash_;
 };
 
 // Takes structures from the front of a file whose size has been compared with what it must hold.
@@ -79,7 +67,7 @@ std::string_view format_name(uint32_t format) {
 struct Session {
   SessionHeader header;
   std::vector<SessionGroup> groups;
-  std::vector<int32_t> tokens;
+  std::vector<int32_t> ids;  // of the tokens, then of those pending
   std::span<const std::byte> pages;
 };
 
@@ -106,10 +94,12 @@ SessionHeader verify_file(const std::string& name, std::span<const std::byte> by
   }
   const auto body = bytes.first(bytes.size() - kSessionChecksumBytes);
   const auto stored = Cursor(bytes.last(kSessionChecksumBytes)).take<std::array<uint64_t, 2>>();
-  const XXH128_hash_t hash = XXH3_128bits(body.data(), body.size());
-  if (stored != std::array<uint64_t, 2>{hash.low64, hash.high64}) {
+  Hash128 hash;
+  hash.add(body);
+  const std::array<uint64_t, 2> expected = hash.value();
+  if (stored != expected) {
     fail(ErrorCode::invalid_input, "{}: checksum {:016x}{:016x}; expected {:016x}{:016x}: the session file is damaged",
-         name, stored[1], stored[0], hash.high64, hash.low64);
+         name, stored[1], stored[0], expected[1], expected[0]);
   }
   return header;
 }
@@ -136,7 +126,6 @@ void match_header(const std::string& name, const SessionHeader& header, const Se
   }
   if (header.page_tokens != graph::kPageTokens) mismatch("tokens a page", header.page_tokens, graph::kPageTokens);
   if (header.groups != target.cache.groups()) mismatch("number of layer groups", header.groups, target.cache.groups());
-  if (header.reserved != 0) mismatch("reserved field", header.reserved, 0);
   const auto most = static_cast<uint64_t>(target.cache.sequence_tokens());
   if (header.tokens > most) {
     fail(ErrorCode::unsupported, "{}: a session of {} tokens; the context holds {}; take a larger context (-c)", name,
@@ -165,11 +154,12 @@ void match_group(const std::string& name, const SessionGroup& group, size_t inde
 
 // All sizes are those of the target by then, so that no product of them can overflow.
 void verify_size(const std::string& name, const Session& session, size_t left, const SessionTarget& target) {
-  uint64_t expected = session.header.tokens * sizeof(int32_t) + kSessionChecksumBytes;
+  const uint64_t ids = session.header.tokens + session.header.pending;
+  uint64_t expected = ids * sizeof(int32_t) + kSessionChecksumBytes;
   for (const SessionGroup& group : session.groups) expected += group.pages * group.page_bytes;
   if (left != expected) {
     fail(ErrorCode::invalid_input, "{}: {} bytes of tokens and pages; expected {} for {} tokens in a context of {}",
-         name, left, expected, session.header.tokens, target.cache.sequence_tokens());
+         name, left, expected, ids, target.cache.sequence_tokens());
   }
 }
 
@@ -186,12 +176,12 @@ Session verify(const std::string& name, std::span<const std::byte> bytes, const 
     match_group(name, session.groups.back(), index, session.header.tokens, target);
   }
   verify_size(name, session, cursor.left(), target);
-  session.tokens.resize(session.header.tokens);
-  const auto ids = cursor.take(session.tokens.size() * sizeof(int32_t));
-  if (!ids.empty()) std::memcpy(session.tokens.data(), ids.data(), ids.size());
-  for (size_t i = 0; i < session.tokens.size(); ++i) {
-    if (session.tokens[i] >= 0 && session.tokens[i] < target.model.vocabulary) continue;
-    fail(ErrorCode::invalid_input, "{}: token {} has the id {}; expected 0 to {}", name, i, session.tokens[i],
+  session.ids.resize(session.header.tokens + session.header.pending);
+  const auto ids = cursor.take(session.ids.size() * sizeof(int32_t));
+  if (!ids.empty()) std::memcpy(session.ids.data(), ids.data(), ids.size());
+  for (size_t i = 0; i < session.ids.size(); ++i) {
+    if (session.ids[i] >= 0 && session.ids[i] < target.model.vocabulary) continue;
+    fail(ErrorCode::invalid_input, "{}: token {} has the id {}; expected 0 to {}", name, i, session.ids[i],
          target.model.vocabulary - 1);
   }
   session.pages = cursor.take(cursor.left() - kSessionChecksumBytes);
@@ -202,8 +192,10 @@ Session verify(const std::string& name, std::span<const std::byte> bytes, const 
   for (size_t index = 0; index < session.groups.size(); ++index) {
     const int64_t available = target.cache.pool(index).available_pages();
     if (static_cast<int64_t>(session.groups[index].pages) <= available) continue;
-    fail(ErrorCode::out_of_memory, "{}: the session needs {} KV pages of 64 tokens; {} are free", name,
-         session.groups[index].pages, available);
+    fail(ErrorCode::out_of_memory,
+         "{}: the session needs {} KV pages of 64 tokens; {} of {} are free: let others end, or "
+         "make the cache larger",
+         name, session.groups[index].pages, available, target.cache.pool(index).pages());
   }
   fail(ErrorCode::internal, "{}: a session was refused that has pages", name);
 }
@@ -221,7 +213,7 @@ void write_pages(const Session& session, const Sequence& sequence, graph::KvStor
 }  // namespace
 
 ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary) {
-  Hash hash;
+  IdentityHash hash;
   hash.number(file.metadata().values().size());
   for (const gguf::Value& value : file.metadata().values()) {
     hash.text(value.key);
@@ -245,24 +237,39 @@ ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary) {
           std::string(metadata.find_string("general.architecture").value_or("")), hash.value(), vocabulary};
 }
 
-void load_session(const std::string& name, std::span<const std::byte> bytes, Sequence& sequence,
-                  const SessionTarget& target) {
+std::vector<int32_t> load_session(const std::string& name, std::span<const std::byte> bytes, Sequence& sequence,
+                                  const SessionTarget& target) {
   check(sequence.length() == 0, "a session is loaded into an empty sequence");
   const Session session = verify(name, bytes, target);
   std::vector<int64_t> first_tokens;
   for (const SessionGroup& group : session.groups) first_tokens.push_back(static_cast<int64_t>(group.first_token));
-  if (!sequence.restore(session.tokens, first_tokens)) fail_without_pages(name, session, target);
+  const auto tokens = std::span(session.ids).first(session.header.tokens);
+  if (!sequence.restore(tokens, first_tokens)) fail_without_pages(name, session, target);
   try {
     write_pages(session, sequence, target.cache.store());
   } catch (...) {
     sequence.clear();
     throw;
   }
+  return {session.ids.begin() + static_cast<std::ptrdiff_t>(tokens.size()), session.ids.end()};
 }
 
-void load_session(const std::string& path, Sequence& sequence, const SessionTarget& target) {
+std::vector<int32_t> load_session(const std::string& path, Sequence& sequence, const SessionTarget& target) {
   const FileMap file(path);
-  load_session(path, file.bytes(), sequence, target);
+  return load_session(path, file.bytes(), sequence, target);
+}
+
+int64_t peek_session_tokens(const std::string& path) {
+  constexpr uint64_t kMost = uint64_t{1} << 30;  // as docs/formats/session-file.md
+  try {
+    const FileMap file(path);
+    if (file.bytes().size() < sizeof(SessionHeader)) return 0;
+    const SessionHeader header = Cursor(file.bytes()).take<SessionHeader>();
+    const bool known = header.magic == kSessionMagic && header.version == kSessionVersion;
+    return known && header.tokens <= kMost ? static_cast<int64_t>(header.tokens + header.pending) : 0;
+  } catch (const Error&) {
+    return 0;
+  }
 }
 
 }  // namespace minfer::engine

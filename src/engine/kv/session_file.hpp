@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "engine/kv/sequence.hpp"
 #include "gguf/reader.hpp"
@@ -37,16 +38,22 @@ struct SessionTarget {
 };
 
 // Writes `path` by way of a temporary file beside it, which is forced to the disk and renamed; a failure leaves neither
-// a temporary file nor a changed `path`. Errors: io.
-void save_session(const std::string& path, const Sequence& sequence, const SessionTarget& target);
-
-// Restores into an empty sequence. The file is verified whole first: an error leaves the sequence empty and the cache
-// as it was. Errors, which name the field, what was found and what was expected: io where it can't be read,
-// invalid_input where it is damaged or no session file, unsupported where it is of another version, model, KV format or
-// layout, or longer than the context, out_of_memory where the pages don't suffice.
-void load_session(const std::string& path, Sequence& sequence, const SessionTarget& target);
-// The same for the bytes of a file; `name` is for errors.
-void load_session(const std::string& name, std::span<const std::byte> bytes, Sequence& sequence,
+// a temporary file nor a changed `path`. `pending` are the tokens that follow the sequence's and have not run: the one
+// drawn last, what is left of a prompt. Errors: io.
+void save_session(const std::string& path, const Sequence& sequence, std::span<const int32_t> pending,
                   const SessionTarget& target);
+
+// Restores into an empty sequence; returns the pending tokens, which are to run next. The file is verified whole first:
+// an error leaves the sequence empty and the cache as it was. Errors, which name the field, what was found and what was
+// expected: io where it can't be read, invalid_input where it is damaged or no session file, unsupported where it is of
+// another version, model, KV format or layout, or longer than the context, out_of_memory where the pages don't suffice.
+std::vector<int32_t> load_session(const std::string& path, Sequence& sequence, const SessionTarget& target);
+// The same for the bytes of a file; `name` is for errors.
+std::vector<int32_t> load_session(const std::string& name, std::span<const std::byte> bytes, Sequence& sequence,
+                                  const SessionTarget& target);
+
+// The tokens of a file, pending ones included, by its header alone, so that their pages can be waited for; 0 where it
+// can't be read or is none of this version: load_session says what is wrong.
+int64_t peek_session_tokens(const std::string& path);
 
 }  // namespace minfer::engine

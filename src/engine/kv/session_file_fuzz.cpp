@@ -1,7 +1,8 @@
 // Fuzzes the reading of session files: any bytes either load or throw minfer::Error with nothing changed, and what
 // loads can be saved, cut, shifted and gone on with. Each input is also tried with its size and checksum made right, so
 // that the fields behind them are reached. Seeds: fuzz/corpus/session_file, saved by
-// save_session from the cache and model here: no tokens, one page, a window, and a window that begins within a page.
+// save_session from the cache and model here: no tokens, one page, a pending token behind it, a window, and a window
+// that begins within a page.
 #include <xxhash.h>
 
 #include <array>

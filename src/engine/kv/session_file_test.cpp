@@ -40,7 +40,9 @@ struct Place {
       : fake(groups, context), target{model, fake.spec, fake.cache}, sequence(fake.cache, true) {}
 
   void append(const std::vector<int32_t>& tokens) { ASSERT_TRUE(fake.append(sequence, tokens)); }
-  void load(std::span<const std::byte> bytes) { load_session("a.session", bytes, sequence, target); }
+  std::vector<int32_t> load(std::span<const std::byte> bytes) {
+    return load_session("a.session", bytes, sequence, target);
+  }
   // The error of a load, which has to have changed nothing.
   std::string load_error(std::span<const std::byte> bytes) {
     const auto cells = fake.store.cells();
@@ -66,15 +68,16 @@ class SessionFile : public ::testing::Test {
 
   std::string path() const { return folder_.file("a.session"); }
   std::vector<std::byte> saved(const Place& place) {
-    save_session(path(), place.sequence, place.target);
+    save_session(path(), place.sequence, {}, place.target);
     EXPECT_EQ(folder_.entries(), 1u) << "no temporary file stays";
     return read_bytes(path());
   }
-  // 40 tokens in one group: a small file.
+  // 40 tokens in one group and 2 pending: a small file.
   std::vector<std::byte> small() {
     Place place({{0, 8}});
     place.append(ids(0, 40));
-    return saved(place);
+    save_session(path(), place.sequence, ids(40, 2), place.target);
+    return read_bytes(path());
   }
 
   gguf::test::Folder folder_;
@@ -109,7 +112,7 @@ TEST_F(SessionFile, WhatIsSavedComesBackAndGoesOn) {
   from.append(ids(0, 230));
   from.append(ids(230, 1));
   ASSERT_TRUE(from.sequence.reserve(60));
-  save_session(path(), from.sequence, from.target);
+  save_session(path(), from.sequence, {}, from.target);
   load_session(path(), to.sequence, to.target);
   const auto tokens = to.sequence.tokens();
   EXPECT_EQ(std::vector<int32_t>(tokens.begin(), tokens.end()), ids(0, 231));
@@ -155,9 +158,9 @@ TEST_F(SessionFile, TheFormatIsThatOfItsPage) {
     return value;
   };
   const auto text = [&](size_t offset) { return std::string(reinterpret_cast<const char*>(bytes.data()) + offset); };
-  ASSERT_EQ(bytes.size(), 256 + 32 + 40 * 4 + 64 * sizeof(testing::Cell) + 16);
+  ASSERT_EQ(bytes.size(), 256 + 32 + 42 * 4 + 64 * sizeof(testing::Cell) + 16);
   EXPECT_EQ(text(0).substr(0, 8), "minferKV");
-  EXPECT_EQ(number(8, 4), 1u);
+  EXPECT_EQ(number(8, 4), 2u);
   EXPECT_EQ(number(12, 4), 64u);
   EXPECT_EQ(number(16, 8), bytes.size());
   EXPECT_EQ(number(24, 8), 1u);
@@ -168,12 +171,14 @@ TEST_F(SessionFile, TheFormatIsThatOfItsPage) {
   EXPECT_EQ(number(232, 4), 1u) << "f16";
   EXPECT_EQ(number(236, 4), 1u);
   EXPECT_EQ(number(240, 4), 1u) << "groups";
+  EXPECT_EQ(number(244, 4), 2u) << "pending";
   EXPECT_EQ(number(248, 8), 40u) << "tokens";
   EXPECT_EQ(number(256, 8), 0u) << "no window";
   EXPECT_EQ(number(264, 8), 0u);
   EXPECT_EQ(number(272, 8), 1u) << "pages";
   EXPECT_EQ(number(280, 8), 64 * sizeof(testing::Cell));
   EXPECT_EQ(number(288 + 39 * 4, 4), 39u) << "the last token";
+  EXPECT_EQ(number(288 + 41 * 4, 4), 41u) << "the last pending one";
 }
 
 TEST_F(SessionFile, ALongNameIsCutBetweenCharacters) {
@@ -197,7 +202,7 @@ TEST_F(SessionFile, EveryDamagedByteIsRefused) {
           << "byte " << i << ": " << error;
     }
   }
-  place.load(good);
+  EXPECT_EQ(place.load(good), ids(40, 2));
   EXPECT_EQ(place.sequence.length(), 40);
 }
 
@@ -229,8 +234,8 @@ TEST_F(SessionFile, NamesWhatIsAnotherThanExpected) {
             "unsupported: a.session: the session's value format is f16; expected f32");
   EXPECT_EQ(error([](Place& p) { p.fake.store.layout_name = "rows"; }),
             "unsupported: a.session: the session's page layout is cells; expected rows");
-  EXPECT_EQ(error([](Place& p) { p.model.vocabulary = 39; }),
-            "invalid_input: a.session: token 39 has the id 39; expected 0 to 38");
+  EXPECT_EQ(error([](Place& p) { p.model.vocabulary = 41; }),
+            "invalid_input: a.session: token 41 has the id 41; expected 0 to 40");
 }
 
 TEST_F(SessionFile, NamesACacheThatDoesNotFit) {
@@ -242,24 +247,27 @@ TEST_F(SessionFile, NamesACacheThatDoesNotFit) {
   EXPECT_EQ(Place({{0, 8}}, 39).load_error(good),
             "unsupported: a.session: a session of 40 tokens; the context holds 39; take a larger context (-c)");
   EXPECT_EQ(Place({{0, 0}}).load_error(good),
-            "out_of_memory: a.session: the session needs 1 KV pages of 64 tokens; 0 are free");
+            "out_of_memory: a.session: the session needs 1 KV pages of 64 tokens; 0 of 0 are free: let others end, or "
+            "make the cache larger");
 }
 
 TEST_F(SessionFile, NamesAWrongFieldUnderARightChecksum) {
   const std::vector<std::byte> good = small();
   Place place({{0, 8}});
   const auto error = [&](size_t offset, auto value) { return place.load_error(patched(good, offset, value)); };
-  EXPECT_EQ(error(8, uint32_t{2}), "unsupported: a.session: version 2 of the session format; expected 1");
+  EXPECT_EQ(error(8, uint32_t{1}), "unsupported: a.session: version 1 of the session format; expected 2");
   EXPECT_EQ(error(12, uint32_t{32}), "unsupported: a.session: the session's tokens a page is 32; expected 64");
   EXPECT_EQ(error(232, uint32_t{9}),
             "unsupported: a.session: the session's key format is of an unknown number; expected f16");
-  EXPECT_EQ(error(244, uint32_t{1}), "unsupported: a.session: the session's reserved field is 1; expected 0");
+  EXPECT_EQ(
+      error(244, uint32_t{3}),
+      "invalid_input: a.session: 1720 bytes of tokens and pages; expected 1724 for 43 tokens in a context of 400");
   EXPECT_EQ(error(248, ~uint64_t{0}),
             "unsupported: a.session: a session of 18446744073709551615 tokens; the context holds 400; take a larger "
             "context (-c)");
   EXPECT_EQ(
       error(248, uint64_t{41}),
-      "invalid_input: a.session: 1712 bytes of tokens and pages; expected 1716 for 41 tokens in a context of 400");
+      "invalid_input: a.session: 1720 bytes of tokens and pages; expected 1724 for 43 tokens in a context of 400");
   EXPECT_EQ(error(264, ~uint64_t{0}),
             "invalid_input: a.session: in layer group 0, the first token is 18446744073709551615; expected at most 0");
   EXPECT_EQ(error(272, uint64_t{2}),
@@ -293,10 +301,10 @@ TEST_F(SessionFile, NamesWhatTheSystemRefuses) {
             "io: " + path() + ": can't open: No such file or directory");
   EXPECT_THAT(error_of([&] { load_session(folder_.file(""), place.sequence, place.target); }),
               HasSubstr("invalid_input: "));
-  EXPECT_THAT(error_of([&] { save_session(folder_.file("none/a"), place.sequence, place.target); }),
+  EXPECT_THAT(error_of([&] { save_session(folder_.file("none/a"), place.sequence, {}, place.target); }),
               HasSubstr("can't create: No such file or directory"));
   std::filesystem::create_directory(path());
-  EXPECT_THAT(error_of([&] { save_session(path(), place.sequence, place.target); }), HasSubstr("can't rename to "));
+  EXPECT_THAT(error_of([&] { save_session(path(), place.sequence, {}, place.target); }), HasSubstr("can't rename to "));
   EXPECT_EQ(folder_.entries(), 1u) << "the temporary file is gone";
 }
 
@@ -309,7 +317,7 @@ TEST_F(SessionFile, AFullDiskLeavesTheEarlierFile) {
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small_files{4096, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small_files), 0);
-  const std::string error = error_of([&] { save_session(path(), place.sequence, place.target); });
+  const std::string error = error_of([&] { save_session(path(), place.sequence, {}, place.target); });
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(error, HasSubstr("can't write at byte 4096: File too large"));

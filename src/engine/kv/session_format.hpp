@@ -1,9 +1,9 @@
-// The session file format, version 1: one sequence of the KV cache with its tokens. docs/formats/session-file.md is its
+// The session file format, version 2: one sequence of the KV cache with its tokens. docs/formats/session-file.md is its
 // specification; this header is what the code takes from it. Numbers are little-endian, structures have no padding.
 //
 //   SessionHeader
 //   SessionGroup   for each group of layers
-//   i32            for each token, its id
+//   i32            for each token, its id; then for each pending one
 //   pages          of the groups in order, each group's in the order of positions: page_bytes bytes
 //   checksum       XXH3-128 of all before it: low 64 bits, high 64 bits
 #pragma once
@@ -18,7 +18,7 @@ namespace minfer::engine {
 static_assert(std::endian::native == std::endian::little, "session files are written as they lie in memory");
 
 inline constexpr std::array<char, 8> kSessionMagic = {'m', 'i', 'n', 'f', 'e', 'r', 'K', 'V'};
-inline constexpr uint32_t kSessionVersion = 1;
+inline constexpr uint32_t kSessionVersion = 2;
 inline constexpr size_t kSessionChecksumBytes = 16;
 
 struct SessionHeader {
@@ -35,8 +35,8 @@ struct SessionHeader {
   uint32_t key_format;
   uint32_t value_format;
   uint32_t groups;
-  uint32_t reserved;  // 0
-  uint64_t tokens;
+  uint32_t pending;  // tokens that follow those, and are in no page yet
+  uint64_t tokens;   // in the pages
 };
 static_assert(sizeof(SessionHeader) == 256);
 

@@ -15,7 +15,7 @@ struct SamplerParams {
   float min_p = 0.05F;       // 0: off
   float typical_p = 1.0F;    // 1: off
 
-  int32_t penalty_last_n = 64;     // tokens looked back on; 0: off, -1: all
+  int32_t penalty_last_n = 64;     // tokens looked back on; 0: off, -1: all of the sequence
   float repeat_penalty = 1.0F;     // 1: off
   float frequency_penalty = 0.0F;  // 0: off
   float presence_penalty = 0.0F;   // 0: off

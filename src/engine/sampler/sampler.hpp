@@ -24,6 +24,10 @@ class Sampler {
   void accept(int32_t token) { history_.push_back(token); }
   // Takes back the last `count` accepted tokens.
   void rewind(size_t count) { history_.resize(history_.size() - count); }
+  // Takes back `count` tokens from the middle, as a shift of the sequence does.
+  void remove(int64_t first, int64_t count) {
+    history_.erase(history_.begin() + first, history_.begin() + first + count);
+  }
   std::span<const int32_t> history() const { return history_; }
   // What errors say of logits that no whole model gives: "its weights are broken", where nothing else is said.
   void set_suspects(std::string suspects) { suspects_ = std::move(suspects); }

@@ -23,10 +23,24 @@ constexpr int64_t kProbeDepth = 2;
 constexpr int64_t kShortestPause = 4;
 constexpr int64_t kLongestPause = 32;
 
+// What reading a token takes, in shares of a step of one row, before it is measured.
+constexpr double kUnknownReadShare = 0.125;
+// Tokens behind that a draft runs by itself: the one that was drawn where the whole of the last draft stood.
+constexpr int64_t kUsualLag = 1;
+// A draft model that has read less than this guesses too badly to be worth it.
+constexpr int64_t kLeastRead = 6;
+// Drafts of one token that reading leaves the credit for.
+constexpr double kDraftsToTry = 2;
+
 // Tokens that a step would have given in the time that drafting adds to it.
 double tokens_at_stake(const StepCost& cost, int64_t other_rows, int64_t drafted) {
   const double plain = cost.seconds(other_rows + 1);
   return static_cast<double>(other_rows + 1) * (cost.seconds(other_rows + 1 + drafted) / plain - 1);
+}
+
+// Tokens that steps would have given in the time that reading so many takes.
+double tokens_read(const StepCost& cost, int64_t other_rows, int64_t tokens) {
+  return static_cast<double>(other_rows + 1) * cost.catch_up_seconds(tokens) / cost.seconds(other_rows + 1);
 }
 
 }  // namespace
@@ -94,6 +108,18 @@ double StepCost::seconds(int64_t rows) const {
   return line_[above - 1] + (line_[above] - line_[above - 1]) * share;
 }
 
+void StepCost::record_catch_up(int64_t tokens, double seconds) {
+  const double sample = seconds / static_cast<double>(tokens);
+  if (catch_up_seconds_ == 0) catch_up_seconds_ = sample;
+  const double most = kMostChange * catch_up_seconds_;
+  catch_up_seconds_ += kSmoothing * std::clamp(sample - catch_up_seconds_, -most, most);
+}
+
+double StepCost::catch_up_seconds(int64_t tokens) const {
+  const double one = catch_up_seconds_ > 0 ? catch_up_seconds_ : kUnknownReadShare * seconds(1);
+  return one * static_cast<double>(tokens);
+}
+
 DepthPolicy::DepthPolicy(int64_t depth, bool adapts) : depth_(depth), adapts_(adapts), pause_(kShortestPause) {
   if (depth < 1 || depth > kMaxDepth) {
     fail(ErrorCode::invalid_input, "{} tokens to draft; expected 1 to {}", depth, kMaxDepth);
@@ -117,6 +143,23 @@ int64_t DepthPolicy::next(const StepCost& cost, int64_t other_rows) const {
     if (rate > best_rate) best_rate = rate, best = depth;
   }
   return best == 0 && idle_ >= pause_ ? std::min(kProbeDepth, affordable) : best;
+}
+
+std::optional<int64_t> DepthPolicy::tokens_to_read(const StepCost& cost, int64_t other_rows, const Lag& lag) const {
+  if (!adapts_ || (lag.behind <= kUsualLag && lag.left_out == 0)) return 0;
+  const double left = credit_ - kDraftsToTry * tokens_at_stake(cost, other_rows, 1);
+  const int64_t affordable = std::max<int64_t>(0, static_cast<int64_t>(left / tokens_read(cost, other_rows, 1)));
+  const int64_t known = lag.held + lag.behind;
+  const int64_t all = lag.left_out + known;
+  // Twice as much of the text as before.
+  if (lag.left_out > 0 && affordable >= std::min(all, 2 * known)) return std::min(all, 2 * known);
+  if (lag.behind <= kUsualLag) return 0;
+  if (affordable >= lag.behind) return lag.behind;
+  return affordable >= kLeastRead ? std::optional(affordable) : std::nullopt;
+}
+
+void DepthPolicy::pay_reading(const StepCost& cost, int64_t other_rows, int64_t tokens) {
+  credit_ -= tokens_read(cost, other_rows, tokens);
 }
 
 void DepthPolicy::record(const StepCost& cost, int64_t other_rows, int64_t drafted, int64_t accepted) {

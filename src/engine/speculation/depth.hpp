@@ -3,13 +3,18 @@
 // adaptive policy takes the depth of the most expected tokens a second, 0 included, and never stakes more than it has:
 // each token earns kLossShare of a token, drafts earn what they gain, and a draft is as long at most as the credit
 // would pay for if all of it were refused. So whatever the text, drafting costs at most kLossShare of the tokens and
-// kFirstCredit once, as far as costs are known. Where drafts don't pay, a short one is tried after pauses that double.
+// kFirstCredit once, as far as costs are known. What a draft model has to read before its first guess is part of that:
+// it begins with as much of the text's end as the credit pays for, and goes back further once drafts have earned it.
+// Where drafts don't pay, a short one is tried after pauses that double.
 // Pure but for their own state; no clock.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+
+#include "engine/speculation/proposer.hpp"
 
 namespace minfer::engine {
 
@@ -24,6 +29,10 @@ class StepCost {
   // Between sizes that were measured a straight line, a steeper one beyond them; before the first, in units of one
   // row's step.
   double seconds(int64_t rows) const;
+  // Of a proposer's reading of tokens that it had not read (Proposer::catch_up), which is no part of the steps'
+  // seconds.
+  void record_catch_up(int64_t tokens, double seconds);
+  double catch_up_seconds(int64_t tokens) const;
   // Whether that was measured, lately.
   bool knows(int64_t rows) const { return is_known(size_index(rows)); }
   // Whether what a row adds was, or is a guess still.
@@ -47,6 +56,7 @@ class StepCost {
   std::array<double, kSizes.size()> line_{};  // all sizes, the unknown ones by the known
   int64_t known_sizes_ = 0;
   int64_t records_ = 0;
+  double catch_up_seconds_ = 0;  // of a token; 0: unknown
 };
 
 class DepthPolicy {
@@ -61,6 +71,10 @@ class DepthPolicy {
 
   // The tokens to draft for the next step, which has `other_rows` rows of other sequences.
   int64_t next(const StepCost& cost, int64_t other_rows) const;
+  // How many tokens a proposer is to read before it drafts so many (Proposer::catch_up): 0: none; nullopt: that can't
+  // be paid now, so that nothing is to be drafted.
+  std::optional<int64_t> tokens_to_read(const StepCost& cost, int64_t other_rows, const Lag& lag) const;
+  void pay_reading(const StepCost& cost, int64_t other_rows, int64_t tokens);
   // What became of it: how many were drafted, which the proposer may have had fewer of, and how many accepted.
   void record(const StepCost& cost, int64_t other_rows, int64_t drafted, int64_t accepted);
 

@@ -69,6 +69,41 @@ double run(DepthPolicy policy, Text text, const Steps& steps, int64_t tokens, ui
   return total / static_cast<double>(done);
 }
 
+// Likewise with a draft model, which runs a guess in `guess` seconds and reads a token in `read` seconds; `prompt`
+// tokens come before. What it has read begins anywhere and grows with what it runs.
+double run_draft_model(DepthPolicy policy, Text text, double guess, double read, int64_t prompt, int64_t tokens) {
+  StepCost cost;
+  Chance noise{std::mt19937_64(5)};
+  double total = 0;
+  int64_t left_out = 0, end = 0;  // of what it has read
+  int64_t done = 0;
+  while (done < tokens) {
+    int64_t drafted = policy.next(cost, 0);
+    const int64_t length = prompt + done;
+    double reading = 0;
+    if (drafted > 0) {
+      const auto to_read = policy.tokens_to_read(cost, 0, {left_out, end - left_out, length - 1 - end});
+      if (!to_read || *to_read > 0) drafted = 0;
+      if (to_read && *to_read > 0) {
+        if (*to_read != length - 1 - end) left_out = length - 1 - *to_read;
+        end = length - 1;
+        reading = read * static_cast<double>(*to_read);
+        cost.record_catch_up(*to_read, reading * (0.95 + 0.1 * noise()));
+        policy.pay_reading(cost, 0, *to_read);
+      }
+    }
+    int64_t accepted = 0;
+    while (accepted < drafted && text()) ++accepted;
+    if (drafted > 0) end = length + std::min(accepted, drafted - 1);
+    const double seconds = line(0.1)(1 + drafted) + guess * static_cast<double>(drafted);
+    cost.record(1 + drafted, seconds * (0.95 + 0.1 * noise()));
+    policy.record(cost, 0, drafted, accepted);
+    total += seconds + reading;
+    done += 1 + accepted;
+  }
+  return total / static_cast<double>(done);
+}
+
 double best_fixed(const std::function<Text()>& text, double slope, int64_t tokens) {
   double best = 1;
   for (int64_t depth = 1; depth <= kMaxDepth; ++depth) {
@@ -147,6 +182,28 @@ TEST(DepthPolicy, CostsAtMostThreePercentWhereNothingRepeats) {
         }
       }
     }
+  }
+}
+
+TEST(DepthPolicy, CostsAtMostThreePercentWithADraftModelBehindALongPrompt) {
+  for (const int64_t prompt : {1, 30, 800}) {
+    for (const double read : {0.03, 0.1, 0.3}) {
+      for (const double chance : {0.0, 0.02, 0.1}) {
+        for (const int64_t tokens : {150, 1000}) {
+          const double seconds =
+              run_draft_model(DepthPolicy::adaptive(kMaxDepth), independent(chance, 1), 0.3, read, prompt, tokens);
+          EXPECT_LE(seconds, 1.03) << prompt << ' ' << read << ' ' << chance << ' ' << tokens;
+        }
+      }
+    }
+  }
+}
+
+TEST(DepthPolicy, ADraftModelBehindALongPromptPaysWhereItGuessesWell) {
+  for (const int64_t prompt : {1, 30, 800}) {
+    const double seconds =
+        run_draft_model(DepthPolicy::adaptive(kMaxDepth), independent(0.9, 1), 0.2, 0.1, prompt, 600);
+    EXPECT_LE(seconds, 0.7) << prompt;
   }
 }
 

@@ -52,14 +52,16 @@ DraftModelProposer::DraftModelProposer(Runner& runner, const SamplerParams& para
       sequence_(runner.cache()) {}
 
 void DraftModelProposer::reset() {
+  left_out_ = 0;
   run_.clear();
   sequence_.clear();
   sampler_.rewind(sampler_.history().size());
 }
 
-// Makes sequence and sampler a prefix of `tokens` that leaves at least the last to run; drafts that were accepted are
-// in it already.
-void DraftModelProposer::follow(std::span<const int32_t> tokens) {
+// Makes the sequence a prefix of what is read of `tokens`, and the sampler's history one of `tokens`, that leaves at
+// least the last to run; drafts that were accepted are in it already.
+void DraftModelProposer::follow(std::span<const int32_t> all_tokens) {
+  const auto tokens = read(all_tokens);
   const auto before_last = tokens.first(tokens.size() - 1);
   check(common_prefix(sequence_.tokens(), tokens) == static_cast<size_t>(sequence_.length()),
         "a sequence that lost tokens without a reset of its proposer");
@@ -68,7 +70,29 @@ void DraftModelProposer::follow(std::span<const int32_t> tokens) {
   const auto rest = before_last.subspan(static_cast<size_t>(sequence_.length()));
   sequence_.commit(std::span(run_).first(common_prefix(run_, rest)));
   run_.clear();
-  for (size_t i = sampler_.history().size(); i < tokens.size(); ++i) sampler_.accept(tokens[i]);
+  for (size_t i = sampler_.history().size(); i < all_tokens.size(); ++i) sampler_.accept(all_tokens[i]);
+}
+
+Lag DraftModelProposer::lag(std::span<const int32_t> tokens) {
+  follow(tokens);
+  const int64_t before_last = static_cast<int64_t>(tokens.size()) - 1 - left_out_;
+  return {left_out_, sequence_.length(), before_last - sequence_.length()};
+}
+
+bool DraftModelProposer::catch_up(std::span<const int32_t> tokens, int64_t rows) {
+  if (rows != lag(tokens).behind) {
+    sequence_.clear();
+    left_out_ = static_cast<int64_t>(tokens.size()) - 1 - rows;
+  }
+  auto rest = read(tokens.first(tokens.size() - 1)).subspan(static_cast<size_t>(sequence_.length()));
+  while (!rest.empty()) {
+    const auto chunk = rest.first(std::min(rest.size(), static_cast<size_t>(runner_.options().batch_tokens)));
+    if (!sequence_.reserve(static_cast<int64_t>(chunk.size()))) return false;
+    step(chunk, sequence_.length(), false);
+    sequence_.commit(chunk);
+    rest = rest.subspan(chunk.size());
+  }
+  return true;
 }
 
 // Runs tokens in reserved pages; the logits of the last one where `output`.
@@ -79,14 +103,15 @@ std::span<const float> DraftModelProposer::step(std::span<const int32_t> ids, in
   return runner_.step({ids, output ? std::span<const int32_t>(last_row) : std::span<const int32_t>(), mine});
 }
 
-void DraftModelProposer::propose(std::span<const int32_t> tokens, int64_t most, Draft& draft) {
+void DraftModelProposer::propose(std::span<const int32_t> all_tokens, int64_t most, Draft& draft) {
   draft.clear();
+  const auto tokens = read(all_tokens);
   const int64_t batch = runner_.options().batch_tokens;
   const int64_t count = static_cast<int64_t>(tokens.size());
   // The last draft is not run.
   const int64_t depth = std::min({most, batch, runner_.options().context_tokens - count + 1});
   if (depth < 1) return;
-  follow(tokens);
+  follow(all_tokens);
   auto rest = tokens.subspan(static_cast<size_t>(sequence_.length()));
   const int64_t missing = static_cast<int64_t>(rest.size());
   if (missing + depth - 1 > batch) {

@@ -6,7 +6,8 @@
 // behind them. So a rejection takes nothing back, and models with window attention need no special care.
 //
 // Limits: a call runs at most the runner's batch_tokens beside the drafts: after a long prompt it takes several calls,
-// without a guess, to catch up. No guesses where the draft model's context or its free pages end.
+// without a guess, to catch up. It need not read all of the text: catch_up() begins with its end, and costs less. No
+// guesses where the draft model's context or its free pages end.
 #pragma once
 
 #include "engine/kv/sequence.hpp"
@@ -29,14 +30,21 @@ class DraftModelProposer : public Proposer {
   // Errors: those of Sampler::sample and Runner::step.
   void propose(std::span<const int32_t> tokens, int64_t most, Draft& draft) override;
   void reset() override;
+  Lag lag(std::span<const int32_t> tokens) override;
+  bool catch_up(std::span<const int32_t> tokens, int64_t rows) override;
 
  private:
+  // What it reads of them.
+  std::span<const int32_t> read(std::span<const int32_t> tokens) const {
+    return tokens.subspan(static_cast<size_t>(left_out_));
+  }
   void follow(std::span<const int32_t> tokens);
   std::span<const float> step(std::span<const int32_t> ids, int64_t first_position, bool output);
 
   Runner& runner_;
   bool draws_;
   Sampler sampler_;
+  int64_t left_out_ = 0;  // tokens of the target's sequence before this one
   Sequence sequence_;
   std::vector<int32_t> run_;  // drafts in the pages behind the sequence
 };

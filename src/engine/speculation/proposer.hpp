@@ -31,9 +31,22 @@ struct Draft {
   }
 };
 
+// How far a proposer's own model has read a sequence, in tokens: those at the beginning that it left out, those that it
+// holds, and those behind them that it has to run before the last one.
+struct Lag {
+  int64_t left_out = 0;
+  int64_t held = 0;
+  int64_t behind = 0;
+};
+
 class Proposer {
  public:
   virtual ~Proposer() = default;
+  // Of `tokens`, as for propose(). Without a model of its own a proposer never lags.
+  virtual Lag lag(std::span<const int32_t> /*tokens*/) { return {}; }
+  // Runs `rows` tokens, those before the last: where it is behind by as many, it has read what it had and those; else
+  // it begins anew with them and leaves out what is before. False where it has no room for them.
+  virtual bool catch_up(std::span<const int32_t> /*tokens*/, int64_t /*rows*/) { return true; }
   // Replaces `draft` by at most `most` guesses, perhaps none, of what follows `tokens`: all of the sequence, the last
   // drawn one included. They extend those of the call before, unless reset() came between: whatever of the last draft
   // was accepted is seen from them.
