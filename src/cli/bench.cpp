@@ -90,7 +90,7 @@ class Bench {
     const double limit = engine::prefill_limit_seconds(loaded_.model, device(), limits_, tokens, depth);
     return measure(fmt::format("pp{}{}", tokens, depth_suffix(depth)), tokens, depth, 1, limit,
                    [&](std::span<engine::Sequence> sequences) {
-                     engine::append(*loaded_.runner, sequences[0], random_tokens(tokens));
+                     engine::append(*loaded_.runner, sequences[0], random_tokens(tokens), interrupted);
                    });
   }
 
@@ -101,7 +101,10 @@ class Bench {
     const std::string suffix = streams == 1 ? "" : fmt::format("@b{}", streams);
     return measure(fmt::format("tg{}{}{}", tokens, depth_suffix(depth), suffix), tokens, depth, streams, limit,
                    [&](std::span<engine::Sequence> sequences) {
-                     for (int64_t i = 0; i < tokens; ++i) step(sequences);
+                     for (int64_t i = 0; i < tokens; ++i) {
+                       if (interrupted()) fail(ErrorCode::cancelled, "cancelled after {} tokens", i);
+                       step(sequences);
+                     }
                      while (loaded_.runner->in_flight() > 0) loaded_.runner->wait();
                    });
   }
@@ -152,7 +155,7 @@ class Bench {
       std::vector<engine::Sequence> sequences;
       for (int64_t i = 0; i < streams; ++i) {
         engine::Sequence& sequence = sequences.emplace_back(loaded_.runner->cache());
-        if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth));
+        if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth), interrupted);
       }
       set_op_timing(loaded_, op_timing_ && run > 0);
       const auto start = std::chrono::steady_clock::now();
@@ -242,12 +245,16 @@ int run_bench(Options options) {
     throw UsageError(fmt::format("-c {} is too small for these tests; they need {}", options.model.context, context));
   }
   options.model.sequences = longest(options.parallel);
-  if (options.model.batch != 0) options.model.batch = std::max(options.model.batch, options.model.sequences);
+  if (options.model.batch != 0 && options.model.batch < options.model.sequences) {
+    throw UsageError(fmt::format("--batch-tokens {}: a step of --parallel {} has {} tokens", options.model.batch,
+                                 options.model.sequences, options.model.sequences));
+  }
   gguf::File file = options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options);
   if (!has_tests) return 0;
+  options.model.measures_limits = true;
   LoadedModel loaded(std::move(file), options.model);
   load_weights(loaded, options.model, options.model.context);
-  const graph::DeviceLimits limits = loaded.runner->main_device().measure_limits();
+  const graph::DeviceLimits limits = loaded.limits.at(loaded.runner->main_device().name());
   Bench bench(loaded, limits, options.repetitions, options.model.op_timing);
   std::vector<Row> rows;
   for (const int64_t depth : options.depths) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <set>
 
 #include "base/options.hpp"
 #include "cli/command.hpp"
@@ -36,13 +37,20 @@ void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& d
   add("--batch-tokens", options.batch, "Most tokens of one step; 0: what fills the device", "N")
       ->check(whole_number(0, engine::kMaxBatchTokens));
   add("--kv-type", options.kv_type, "KV cache: f32, f16, bf16, q8_0, or k=TYPE,v=TYPE", "TYPE")->capture_default_str();
-  add("--gpu-layers", options.gpu_layers, "Layers on the GPU, from the first on: auto, or N", "N")
-      ->capture_default_str();
-  add("--memory-limit", options.memory_limit, "Most memory to take, such as 4G or 512MiB", "BYTES")->check(byte_size());
+  app.add_option_function<std::string>(
+         "--memory-limit", [&options](const std::string& text) { options.memory_limit = parse_bytes(text); },
+         "Most memory to take, such as 4G or 512MiB")
+      ->type_name("BYTES")
+      ->group("Engine")
+      ->check(byte_size());
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context, bool model_required) {
   add_plan_options(app, options, default_context, model_required);
+  app.add_option("--gpu-layers", options.gpu_layers, "Layers on the GPU, from the first on: auto, or N")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Engine");
   app.add_flag("--explain", options.explain, "Say which device, kernels and layouts run")->group("Engine");
   app.add_option("--dump-graph", options.dump_graph, "Write a decode step's graph (.dot, .json)")
       ->type_name("FILE")
@@ -83,35 +91,46 @@ void parse_kv_type(const std::string& text, engine::RunnerOptions& options) {
     options.key_format = options.value_format = kv_format(text, text);
     return;
   }
-  std::string_view rest = text;
-  std::string_view given;
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
-    const std::string_view part = rest.substr(0, comma);
+  std::set<char> given;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view part = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
     if (!part.starts_with("k=") && !part.starts_with("v=")) {
       throw UsageError(fmt::format("--kv-type {}: expected TYPE, or k=TYPE,v=TYPE", text));
     }
-    if (!given.empty() && given[0] == part[0])
+    if (!given.insert(part[0]).second) {
       throw UsageError(fmt::format("--kv-type {}: {} is given twice", text, part[0]));
-    given = part;
+    }
     (part[0] == 'k' ? options.key_format : options.value_format) = kv_format(part.substr(2), text);
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }
 }
 
 }  // namespace
 
+int64_t program_bytes(const gguf::File& file) {
+  // A few megabytes, and what each token and each merge takes in the tables of tokenizer and sampler: measured, and
+  // held to what the program takes by plan_cli_test.py.
+  constexpr int64_t kProgramBytes = 3'000'000;
+  constexpr int64_t kEntryBytes = 52;
+  const auto count = [&file](std::string_view key) {
+    const auto strings = file.metadata().find_strings(key);
+    return strings ? static_cast<int64_t>(strings->size()) : 0;
+  };
+  return kProgramBytes + kEntryBytes * (count("tokenizer.ggml.tokens") + count("tokenizer.ggml.merges"));
+}
+
 engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context, const graph::Backend& device) {
   engine::RunnerOptions runner;
   runner.context_tokens = context;
   runner.sequences = options.sequences;
-  runner.outputs = std::max(runner.outputs, options.sequences);
+  runner.outputs = std::max(options.outputs, options.sequences);
   const int64_t batch =
       options.batch != 0 ? options.batch : std::max(device.preferred_batch_tokens(), options.sequences);
   runner.batch_tokens = std::min(batch, context * options.sequences);
   runner.fuse = !options.no_fusion;
   parse_kv_type(options.kv_type, runner);
-  if (!options.memory_limit.empty()) runner.memory_limit_bytes = parse_bytes(options.memory_limit);
+  runner.memory_limit_bytes = options.memory_limit;
   return runner;
 }
 
@@ -168,6 +187,24 @@ void place_layers(const LoadedModel& loaded, const std::string& text, engine::Ru
   runner.device_layers.back() = runner.device_layers.size() == 1 ? layers : layers - count;
 }
 
+// Of the devices that get layers. What it takes is given back before the model is loaded, which has to fit first.
+void measure_limits(LoadedModel& loaded, const engine::RunnerOptions& runner) {
+  const std::vector<graph::Backend*> devices = loaded.registry.available();
+  const auto plan = engine::plan_placement(loaded.model, devices, runner);
+  engine::check_budgets(plan, devices, runner.memory_limit_bytes);
+  for (const engine::PartPlan& part : plan.parts) {
+    graph::Backend& device = *devices[part.device];
+    if (loaded.limits.contains(device.name())) continue;
+    const int64_t taken = device.measuring_bytes();
+    if (runner.memory_limit_bytes && *runner.memory_limit_bytes < taken) {
+      fail(ErrorCode::out_of_memory,
+           "measuring the limits of {} takes {} bytes of memory for a second, more than the {} of --memory-limit",
+           device.name(), taken, *runner.memory_limit_bytes);
+    }
+    loaded.limits[device.name()] = device.measure_limits();
+  }
+}
+
 // A wrong instruction set is the user's to mend, not a fault of the model.
 graph::Registry make_registry(const graph::BackendOptions& options) {
   try {
@@ -189,28 +226,34 @@ int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, i
   return options.context != 0 ? options.context : std::min(loaded.model.config().context_length, default_context);
 }
 
-void notice_long_context(const model::Model& model, int64_t context) {
+void notice_limits(const model::Model& model, const ModelOptions& options, int64_t context) {
   const int64_t trained = model.config().context_length;
-  if (context <= trained) return;
-  say("minfer: the context of {} tokens is larger than the {} that the model was trained for; what lies beyond may be "
-      "of "
-      "poor quality\n",
-      context, trained);
+  if (context > trained) {
+    say("minfer: the context of {} tokens is larger than the {} that the model was trained for; what lies beyond may "
+        "be of poor quality\n",
+        context, trained);
+  }
+  const int64_t most = context * options.sequences;
+  if (options.batch > most) {
+    say("minfer: --batch-tokens {}: no step has more than the {} tokens of the context\n", options.batch, most);
+  }
 }
 
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
   engine::RunnerOptions runner = runner_options(options, context, loaded.registry.preferred());
+  if (options.has_text) runner.program_bytes = program_bytes(loaded.model.file());
   place_layers(loaded, options.gpu_layers, runner);
   const std::vector<graph::Backend*> devices = loaded.registry.available();
   if (options.explain) print_explanation(loaded.registry, loaded.model, runner);
   if (!options.dump_graph.empty()) dump_graph(loaded, options, runner);
+  if (options.op_timing || options.measures_limits) measure_limits(loaded, runner);
   ProgressLine progress("loading");
   loaded.runner = std::make_unique<engine::Runner>(loaded.model, devices, runner, [&](int64_t done, int64_t total) {
     progress.update(done, total);
     if (interrupted()) fail(ErrorCode::cancelled, "cancelled while loading");
   });
   progress.clear();
-  notice_long_context(loaded.model, context);
+  notice_limits(loaded.model, options, context);
   if (options.op_timing) set_op_timing(loaded, true);
 }
 

@@ -4,7 +4,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/runner.hpp"
@@ -17,6 +20,7 @@ struct ModelOptions {
   std::string model;
   int64_t context = 0;    // 0: the command's own default
   int64_t sequences = 1;  // that the KV cache holds, each of the context's length; set by the command
+  int64_t outputs = 0;    // rows of logits a step; 0: one a sequence; set by the command
   int threads = 0;        // 0: one a physical core
   int64_t batch = 0;      // 0: what the device prefers
   std::string gpu_layers = "auto";
@@ -24,17 +28,20 @@ struct ModelOptions {
   bool explain = false;
   std::string dump_graph;
   bool no_fusion = false;
-  std::string memory_limit;  // empty: what the device has
+  bool has_text = false;                // a tokenizer and samplers go with it; set by the command
+  std::optional<int64_t> memory_limit;  // bytes; without, what the device has
   bool op_timing = false;
+  bool measures_limits = false;  // those of the devices, as op_timing does; set by the command
 };
 
+inline constexpr int64_t kDefaultContext = 4096;  // tokens, where the model has no fewer
 inline constexpr const char* kModelText = "A GGUF file, or the name of a model in the cache";
 
-// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --memory-limit: what memory depends on. `default_context` is what
-// the help says of -c 0.
+// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --memory-limit: what the memory of one device depends on.
+// `default_context` is what the help says of -c 0.
 void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
                       bool model_required = true);
-// These, --explain, --dump-graph, --no-fusion and --op-timing.
+// These, --gpu-layers, --explain, --dump-graph, --no-fusion and --op-timing.
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
                        bool model_required = true);
 
@@ -50,7 +57,8 @@ std::string find_model(const std::string& name_or_path);
 struct LoadedModel {
   graph::Registry registry;
   model::Model model;
-  std::unique_ptr<engine::Runner> runner;  // null until load_weights
+  std::unique_ptr<engine::Runner> runner;             // null until load_weights
+  std::map<std::string, graph::DeviceLimits> limits;  // by device, where they were measured
 
   // Errors: those of the file; UsageError for a wrong option, or where MINFER_FORCE_ISA can't be had.
   LoadedModel(gguf::File file, const ModelOptions& options);
@@ -59,14 +67,18 @@ struct LoadedModel {
 // The tokens of context to run with: -c, or the model's own up to `default_context`.
 int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context);
 
+// What the program takes in the memory of the CPU beside the model: the vocabulary's tables, most of all.
+int64_t program_bytes(const gguf::File& file);
+
 // For a model on `device`, or on it before others. Errors: UsageError, naming the option.
 engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context, const graph::Backend& device);
 
-// A line on stderr where `context` is beyond what the model was trained for.
-void notice_long_context(const model::Model& model, int64_t context);
+// A line on stderr where `context` is beyond what the model was trained for, and where --batch-tokens is beyond it.
+void notice_limits(const model::Model& model, const ModelOptions& options, int64_t context);
 
-// Plans and loads, with a progress line and notice_long_context; before that prints the plan with --explain and writes
-// the graph with --dump-graph; with --op-timing the steps that follow are timed.
+// Plans and loads, with a progress line and notice_limits; before that prints the plan with --explain and writes
+// the graph with --dump-graph; with --op-timing the steps that follow are timed. The limits of devices are measured
+// before the model takes its memory, those that `loaded` has already left out.
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context);
 
 }  // namespace minfer::cli

@@ -23,7 +23,6 @@
 namespace minfer::cli {
 namespace {
 
-constexpr int64_t kDefaultContext = 4096;
 // Without its first tokens, to which much of the attention goes, a shifted model falls apart (arXiv 2309.17453).
 constexpr int64_t kSinkTokens = 4;
 
@@ -76,13 +75,15 @@ int finish(const engine::Result& result, int64_t context, bool shifts) {
   return result.reason == engine::StopReason::cancelled ? kExitCancelled : 0;
 }
 
-void print_stats(const engine::BatcherStats& stats) {
+void print_stats(const engine::BatcherStats& stats, const engine::Runner& runner) {
   say("engine: {} steps of {} rows in all; {} tokens found in the prefix cache, {} pages kept for it, {} evicted; {} "
-      "preemptions\n",
-      stats.steps, stats.rows, stats.reused_tokens, stats.idle_pages, stats.evictions, stats.preemptions);
+      "preemptions; {} bytes copied between devices\n",
+      stats.steps, stats.rows, stats.reused_tokens, stats.idle_pages, stats.evictions, stats.preemptions,
+      runner.copied_bytes());
 }
 
-// Streams the answer to stdout; Ctrl-C ends it between two steps. Errors: that of the request, or of stdout.
+// Streams the answer to stdout, and ends its line; Ctrl-C ends it between two steps. Errors: those of stdout; that of
+// the request is in the result.
 engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer, engine::Request request,
                       const engine::BatcherOptions& batcher, bool explain) {
   constexpr auto kInterruptPoll = std::chrono::milliseconds(20);
@@ -106,8 +107,10 @@ engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer
     if (stop || interrupted()) engine.cancel(id);
   }
   if (broken_output) throw *broken_output;
-  if (explain) print_stats(engine.stats());
-  return result.get();
+  const engine::Result ended_result = result.get();
+  if (ended_result.generated_tokens > 0) write_stdout("\n");
+  if (explain) print_stats(engine.stats(), *loaded.runner);
+  return ended_result;
 }
 
 // Everything that the user gave is checked here, before the model is loaded.
@@ -156,13 +159,31 @@ bool find_session(std::string& path) {
   return exists;
 }
 
+// One sequence, whose last token gives logits, and a draft behind it. The draft model has neither text nor outputs.
+ModelOptions target_options(const Options& options) {
+  ModelOptions target = options.model;
+  target.outputs = 1 + most_drafted(options.speculation);
+  target.has_text = true;
+  return target;
+}
+
 // What is left of --memory-limit for the draft model.
 ModelOptions draft_options(const ModelOptions& options, const engine::Runner& target) {
   ModelOptions rest = options;
-  if (options.memory_limit.empty()) return rest;
-  const int64_t left = *parse_bytes(options.memory_limit) - target.memory().total_bytes();
-  rest.memory_limit = std::to_string(std::max<int64_t>(left, 0));
+  if (rest.memory_limit) *rest.memory_limit = std::max<int64_t>(*rest.memory_limit - target.memory().total_bytes(), 0);
   return rest;
+}
+
+void load_draft(LoadedModel& draft, const ModelOptions& options, const LoadedModel& target, int64_t context) {
+  draft.limits = target.limits;
+  try {
+    load_weights(draft, draft_options(options, *target.runner), context);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    constexpr double kMegabyte = 1e6;
+    fail(ErrorCode::out_of_memory, "draft model, beside the {:.0f} MB of the target: {}",
+         static_cast<double>(target.runner->memory().total_bytes()) / kMegabyte, error.what());
+  }
 }
 
 int run(const Options& options) {
@@ -177,9 +198,10 @@ int run(const Options& options) {
   engine::Request request = make_request(options, prompt, tokenizer, context);
   request.session_path = session;
   const auto draft = open_draft_model(options.speculation, options.model, loaded.model);
-  load_weights(loaded, options.model, context);
-  if (draft != nullptr) load_weights(*draft, draft_options(options.model, *loaded.runner), context);
+  load_weights(loaded, target_options(options), context);
+  if (draft != nullptr) load_draft(*draft, options.model, loaded, context);
   engine::BatcherOptions batcher;
+  batcher.max_running = 1;
   set_speculation(options.speculation, draft.get(), batcher);
   if (!prompt.has_template && !options.raw) {
     say("minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");
@@ -190,9 +212,9 @@ int run(const Options& options) {
   }
   const engine::Result result = answer(loaded, tokenizer, request, batcher, options.model.explain);
   if (result.too_long) throw UsageError(result.error->what());
+  // An answer that was given took its time, whatever failed afterwards.
+  if (result.generated_tokens > 0 || !result.error) print_timings(result, request.sampler.seed);
   if (result.error) throw *result.error;
-  if (result.generated_tokens > 0) write_stdout("\n");
-  print_timings(result, request.sampler.seed);
   if (options.model.op_timing) {
     print_op_timing(loaded);
     if (draft != nullptr) print_op_timing(*draft, "draft model");

@@ -120,7 +120,7 @@ void add_regime(PartPlan& part, const graph::Backend& device, const graph::Graph
   part.regimes.push_back({traits_of(part, device, graph.shape), graph::plan_memory(graph, bytes)});
   graph::MemoryUse& use = part.memory;
   use.activation_bytes = std::max(use.activation_bytes, part.regimes.back().largest.arena_bytes);
-  use.scratch_bytes = std::max(use.scratch_bytes, device.scratch_bytes(graph, part.kv));
+  part.kernel_scratch_bytes = std::max(part.kernel_scratch_bytes, device.scratch_bytes(graph, part.kv));
 }
 
 // A range of layers on a device, whatever it takes. Errors: unsupported.
@@ -132,7 +132,7 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
   if (first + layers < model.config().layers) begins.push_back(first + layers);
   const graph::Part whole = std::move(cut(model, largest_shape(options), begins)[first > 0 ? 1 : 0]);
 
-  PartPlan part{index, first, layers, roles_in(whole.graph, model.weights()), {}, {}, {}, {}, {}};
+  PartPlan part{index, first, layers, roles_in(whole.graph, model.weights()), {}, {}, {}, {}, 0, {}};
   for (size_t i = 0; i < part.roles.size(); ++i) {
     const graph::WeightSource& source = model.weights()[i];
     const bool elsewhere = part.roles[i] == graph::WeightRole::elsewhere;
@@ -149,6 +149,8 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
     const graph::Part cut_part = std::move(cut(model, shape, begins)[first > 0 ? 1 : 0]);
     add_regime(part, device, for_device(model, device, cut_part.graph, options.fuse));
   }
+  const bool is_last = index + 1 == devices.size();
+  part.memory.scratch_bytes = part.kernel_scratch_bytes + (is_last ? options.program_bytes : 0);
   return part;
 }
 
@@ -253,10 +255,12 @@ void check_budgets(const PlacementPlan& plan, Devices devices, std::optional<int
   std::string numbers;
   for (const PartPlan& part : plan.parts) {
     const graph::Backend& device = *devices[part.device];
-    fits = fits && part.memory.total_bytes() <= budget_bytes(device, limit);
+    const int64_t lacking = part.memory.total_bytes() - budget_bytes(device, limit);
+    fits = fits && lacking <= 0;
     numbers += fmt::format("; {} needs {:.1f} MB for layers {} to {} and has {:.1f} MB available", device.name(),
                            static_cast<double>(part.memory.total_bytes()) / 1e6, part.first_layer,
                            part.first_layer + part.layers - 1, static_cast<double>(budget_bytes(device, limit)) / 1e6);
+    if (lacking > 0) numbers += fmt::format(", {} bytes too little", lacking);
   }
   if (fits) return;
   fail(ErrorCode::out_of_memory,

@@ -76,6 +76,12 @@ class WrongUsage(ProgramTest):
             ("--system is not UTF-8: byte 0xFE at offset 2", ["run", LLAMA, "hi", "--system", b"ab\xfe"]),
             ("'q9' is not a KV cache format", ["run", LLAMA, "hi", "--kv-type", "q9"]),
             ("expected TYPE, or k=TYPE,v=TYPE", ["run", LLAMA, "hi", "--kv-type", "x=f16"]),
+            ("v is given twice", ["run", LLAMA, "hi", "--kv-type", "v=f32,k=f16,v=q8_0"]),
+            ("k is given twice", ["run", LLAMA, "hi", "--kv-type", "k=f16,k=f16"]),
+            ("expected TYPE, or k=TYPE,v=TYPE", ["run", LLAMA, "hi", "--kv-type", "k=q8_0,"]),
+            ("--gpu-layers banana: expected auto, or 0 to the model's 3 layers",
+             ["run", LLAMA, "hi", "--raw", "--gpu-layers", "banana"]),
+            ("--batch-tokens 2: a step of --parallel 8 has 8 tokens", ["bench", LLAMA, "--parallel", "8", "--batch-tokens", "2"]),
             ("not both", ["run", LLAMA, "hi", "-f", LLAMA]),
             (".dot or .json", ["run", LLAMA, "hi", "--dump-graph", self.folder / "graph.png"]),
             ("--system has no meaning with --raw", ["run", LLAMA, "hi", "--raw", "--system", "s"]),
@@ -400,6 +406,18 @@ class Streams(ProgramTest):
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(timeout=60), 130)
         self.assertEqual(process.communicate()[1], b"minfer: cancelled while reading -\n")
+
+    def test_interrupt_of_a_long_measurement(self):
+        for test in (["-p", "0", "-n", "200000"], ["-p", "200000", "-n", "0", "--batch-tokens", "64"],
+                     ["-p", "1", "-n", "0", "-d", "200000", "--batch-tokens", "64"]):
+            with self.subTest(test=test):
+                process = self.start("bench", LLAMA, *test, "-r", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                self.addCleanup(process.kill)
+                time.sleep(4)
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=10)
+                self.assertEqual((process.returncode, out), (130, b""), err)
+                self.assertRegex(err, rb"minfer: cancelled after \d+ tokens\n\Z")
 
     def test_second_signal_ends_at_once(self):
         # The signals come inside a long step, which asks for them at its end only.

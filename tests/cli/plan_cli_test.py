@@ -54,6 +54,11 @@ class Plan(ProgramTest):
         self.assertEqual(self.ok("plan", LLAMA, "-c", "512").err, "")
         self.refused(2, "'0' is not a whole number", "plan", LLAMA, "--parallel", "0")
         self.refused(2, "--explain", "plan", LLAMA, "--explain")
+        self.refused(2, "no option is called '--gpu-layers'", "plan", LLAMA, "--gpu-layers", "1")
+        notice = "minfer: --batch-tokens 513: no step has more than the 512 tokens of the context\n"
+        self.assertEqual(self.ok("plan", LLAMA, "-c", "512", "--batch-tokens", "513").err, notice)
+        self.assertEqual(self.ok("plan", LLAMA, "-c", "512", "--batch-tokens", "512").err, "")
+        self.assertIn(notice, self.ok("run", LLAMA, "the", "--raw", "-n", "1", "-c", "512", "--batch-tokens", "513").err)
 
     def test_memory_limit(self):
         (cpu,) = self.plan(LLAMA, "-c", "512")["devices"]
@@ -70,6 +75,47 @@ class Plan(ProgramTest):
         self.refused(4, "by --memory-limit", "perplexity", LLAMA, self.write("text.txt", TEXT), "-c", "64", "--memory-limit", "1000")
         for wrong in ("0", "-1", "1.5G", "4X", "K", "1KK", "5i", "9000000T", "99999999999999999999"):
             self.refused(2, "is no number of bytes", "plan", LLAMA, "--memory-limit=" + wrong)
+
+    def test_a_draft_model_gets_what_is_left(self):
+        def needed(*arguments):
+            said = self.refused(4, "by --memory-limit", *arguments, "--memory-limit", "1000")
+            return 1000 + int(re.search(r"by --memory-limit: (\d+) bytes too little", said)[1])
+
+        plain = ["run", LLAMA, "the", "--raw", "-n", "4", "-c", "512"]
+        drafted = [*plain, "--speculate", f"draft:{LLAMA}"]
+        target = needed(*drafted)
+        # With nothing left, as with too little, it is refused by name.
+        for left in (0, 1, 1000):
+            said = self.refused(4, "draft model, beside the", *drafted, "--memory-limit", str(target + left))
+            self.assertIn("has 0 MB by --memory-limit", said)
+        self.ok(*drafted, "--memory-limit", str(2 * target))
+
+    def test_measuring_counts_against_the_limit(self):
+        for arguments in (["bench", LLAMA, "-r", "1", "-p", "16", "-n", "4", "-t", "2"],
+                          ["run", LLAMA, "the", "--raw", "-n", "4", "-t", "2", "--op-timing"]):
+            said = self.refused(4, "more than the 20000000 of --memory-limit", *arguments, "--memory-limit", "20M")
+            measuring = int(re.search(r"measuring the limits of cpu takes (\d+) bytes", said)[1])
+            # Before the model is loaded: it and the measuring don't add up.
+            taken = self.peak_anonymous(*arguments, "--memory-limit", str(measuring))
+            self.assertLess(taken, measuring + 8_000_000, arguments)
+
+    def test_the_program_takes_what_the_plan_says(self):
+        """The whole program, with its context full of a prompt, against the plan."""
+        context = 2048
+        for name in (SMOLLM, "gemma3-270m", "qwen2.5-coder-0.5b"):
+            with self.subTest(name=name):
+                self.model(name)
+                sentence = len(self.ok("tokenize", name, TEXT).out.splitlines()) / 40
+                path = self.write("prompt.txt", TEXT * 2 + TEXT[:len(TEXT) // 40] * int((context - 8) / sentence - 80))
+                self.assertGreater(len(self.ok("tokenize", name, "-f", path).out.splitlines()), context - 64)
+                (cpu,) = self.plan(name, "-c", str(context))["devices"]
+                planned = cpu["total_bytes"] - sum(use["bytes"] for use in cpu["layouts"] if use["mapped"])
+                taken = self.peak_anonymous("run", name, "-f", path, "--raw", "-n", "2", "-c", str(context))
+                print(f"{name}: planned {planned / 1e6:.1f} MB, taken {taken / 1e6:.1f} MB: {taken / planned:.4f}")
+                self.assertAlmostEqual(taken / planned, 1.0, delta=0.03)
+
+    def test_a_plan_takes_little(self):
+        self.assertLess(self.peak_anonymous("plan", LLAMA), 16_000_000)
 
     def test_part_of_the_layers(self):
         name = self.model(SMOLLM)
