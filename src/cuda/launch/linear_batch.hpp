@@ -3,8 +3,8 @@
 // registers, next to the tensor cores (x: bf16), as exact as prefill's; that needs compute capability 9.0 itself.
 //
 // A tile is 64 rows for each of a block's `warpgroups`: 8 panels (of a glu: 4 panels of gate and 4 of up, alternating,
-// so that a thread has both of an output). One more warpgroup streams the tile's weights, chunk by chunk (256 columns),
-// and the tokens through two rings in shared memory. Where there are too few tiles for the card, the blocks of a
+// so that a thread has both of an output). Two more warps stream the tile's weights, chunk by chunk (256 columns), and
+// the tokens through two rings in shared memory. Where there are too few tiles for the card, the blocks of a
 // cluster share a tile's chunks and add their sums in the order of the blocks. The cut depends on the weights and the
 // card, never on the number of rows: a row's result depends on its weights and its token alone.
 #pragma once
@@ -17,8 +17,8 @@ namespace minfer::cuda {
 
 inline constexpr int kBatchMaxWarpgroups = 3;
 inline constexpr int kBatchMaxSplits = 8;  // a cluster's most blocks
-inline constexpr int kBatchXStages = 4;
 inline constexpr int kBatchMaxStages = 8;
+inline constexpr int kBatchPairedTokens = 8;   // up to here blocks of two kernels are on a multiprocessor together
 inline constexpr int kBatchMaxTokens = 128;    // a pass
 inline constexpr int64_t kBatchFirstRows = 3;  // of Q4_K and Q6_K: from here on it is faster than decode
 
@@ -41,10 +41,11 @@ struct BatchCut {
 struct BatchPlan {
   BatchCut cut;
   int blocks = 0;
-  int stages = 0;  // of the ring of weights
+  int stages = 0;    // of the ring of weights
+  int x_stages = 0;  // of the ring of activations
   int slot_bytes = 0;
   bool staged = false;
-  int x_at = 0, scales_at = 0;
+  int weights_at = 0, scales_at = 0;
   int64_t shared_bytes = 0;
 };
 

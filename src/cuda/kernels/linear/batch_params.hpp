@@ -1,6 +1,8 @@
 // What the small-batch kernels are given: by value, in constant memory. See launch/linear_batch.hpp.
 #pragma once
 
+#include <cuda.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -20,6 +22,7 @@ struct BatchSegment {
 };
 
 struct BatchParams {
+  CUtensorMap x_map;                   // of bf16 x: the pass's rows, in boxes of 64 columns of the kernel's tokens
   BatchSegment segment[kMaxSegments];  // of a glu: gate, up
   int segments;
   int tiles;
@@ -33,7 +36,9 @@ struct BatchParams {
   int panel_bytes[2];  // of each type
   int slot_bytes;      // of a panel's chunk in a stage
   int stages;          // of the ring of weights
-  int x_at;            // in shared memory: the ring of activations
+  int x_stages;        // of the ring of activations
+  int early_chunks;    // a block has to ask for when the next kernel may start
+  int weights_at;      // in shared memory: the ring of weights
   int scales_at;       // in shared memory: each warp's scales
   int x_scales_at;     // in a q8 row
   bool staged;         // sums go through shared memory: where splits or q8 blocks are put together
@@ -46,10 +51,15 @@ struct BatchParams {
   graph::Activation activation;
 };
 
+// Threads of a block that fill rings.
+constexpr int batch_fillers(int tokens) {
+  return tokens <= kBatchPairedTokens ? 64 : 128;
+}
+
 // One pass, in the unit that has the kernels of the plan's types.
 struct BatchLaunch {
   BatchPlan plan;
-  int tokens = 0;  // the kernel's: 8, 16, 32, 64, 96 or 128
+  int tokens = 0;  // the kernel's: 8, 16, 32, 64, 104 or 128
   BatchParams params;
 };
 

@@ -73,10 +73,14 @@ __device__ __forceinline__ int staged_stride(const BatchParams& p) {
   return p.warpgroups * 64 + 4;
 }
 
+__device__ __forceinline__ void consumers_barrier(const BatchParams& p) {
+  asm volatile("bar.sync 1, %0;" ::"r"(p.warpgroups * 128) : "memory");
+}
+
 // A thread's sums into the rings' place, when all consumers are done with these.
 template <int kTokens>
 __device__ __forceinline__ void stage_sums(const BatchParams& p, float* staged, const float (&sums)[kTokens / 2]) {
-  asm volatile("bar.sync 1, %0;" ::"r"(p.warpgroups * 128) : "memory");
+  consumers_barrier(p);
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const int row = warp * 16 + lane / 4, stride = staged_stride(p);
 #pragma unroll
@@ -151,16 +155,17 @@ __device__ __forceinline__ void store_staged_glu(const BatchParams& p, const flo
   }
 }
 
-// By all threads of the block: its share of the tile's tokens. Sums of plain products are loaded four items at a time.
+// By all consumers of the block: its share of the tile's tokens. The block's other threads take part in the two cluster
+// barriers. Sums of plain products are loaded four items at a time.
 template <int kTokens>
 __device__ __forceinline__ void store_staged(const BatchParams& p, const float* staged) {
   if (p.splits > 1) {
     sync_cluster();
   } else {
-    __syncthreads();
+    consumers_barrier(p);
   }
   const int rank = static_cast<int>(blockIdx.x) % p.splits, tile = static_cast<int>(blockIdx.x) / p.splits;
-  const int warps = static_cast<int>(blockDim.x / 32), stride = staged_stride(p);
+  const int warps = p.warpgroups * 4, stride = staged_stride(p);
   const BatchSegment& segment = p.segment[find_segment(p, tile)];
   const int groups = p.glu ? p.warpgroups : p.warpgroups * 2;
   const int first = (tile - segment.first_tile) * groups * 32;

@@ -39,6 +39,13 @@ constexpr int64_t kChunkColumns = kPanelBlock * kPanelChunkBlocks;
 // The barriers, which are not in the dynamic part.
 constexpr int64_t kStaticBytes = 512;
 constexpr int64_t kWarpScaleBytes = 1024;
+// What a multiprocessor keeps for itself, for each block; what is lost to the rings' alignment.
+constexpr int64_t kReservedBytes = 1024;
+constexpr int64_t kAlignment = 1024;
+// With fewer stages a block takes all of a multiprocessor's memory.
+constexpr int kPairedStages = 3;
+// That a block has yet to ask for when the next kernel may start.
+constexpr int64_t kEarlyBytes = 64 * 1024;
 // The rows from which the kernels for tokens in 8-bit form are left for those for bf16.
 constexpr int64_t kQ8Rows = kDecodeRows;
 // Costs in halves of what 64 rows by 256 columns take. Every chunk brings its tokens as well, however many rows it has;
@@ -58,9 +65,12 @@ int64_t count_tiles(const BatchShape& shape, int warpgroups) {
   return tiles;
 }
 
-// Bytes of a stage of activations.
+// Bytes of a stage of activations, and how many there are.
 int64_t x_stage_bytes(int tokens) {
-  return tokens == 8 ? 8 * (272 + 72) : (int64_t{tokens} * 16 + 16) * 4 * (tokens <= 32 ? 8 : tokens <= 64 ? 4 : 2);
+  return tokens == 8 ? 8 * (272 + 72) : int64_t{tokens} * 256;
+}
+int x_stages(int tokens) {
+  return tokens == 8 || tokens == 64 ? 4 : 3;
 }
 
 constexpr int64_t round_up(int64_t value, int64_t unit) {
@@ -103,7 +113,7 @@ BatchCut cut_batch(const Capabilities& capabilities, const BatchShape& shape) {
 }
 
 int batch_tokens(int64_t rows) {
-  for (const int tokens : {8, 16, 32, 64, 96}) {
+  for (const int tokens : {8, 16, 32, 64, 104}) {
     if (rows <= tokens) return tokens;
   }
   return kBatchMaxTokens;
@@ -120,19 +130,49 @@ BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, 
     plan.slot_bytes = std::max(plan.slot_bytes, panel_type(dtype).chunk_bytes(static_cast<int>(kPanelChunkBlocks)));
   }
   const int64_t stage = int64_t{plan.slot_bytes} * cut.warpgroups * 8;
-  const int64_t x_bytes = round_up(kBatchXStages * x_stage_bytes(tokens), 128);
+  plan.x_stages = x_stages(tokens);
+  plan.weights_at = static_cast<int>(round_up(plan.x_stages * x_stage_bytes(tokens), 128));
   const int64_t scale_bytes = cut.warpgroups * 4 * kWarpScaleBytes;
+  const int64_t fixed = plan.weights_at + scale_bytes + kAlignment;
   const int64_t own = capabilities.shared_bytes_per_block - kStaticBytes;
-  plan.stages = static_cast<int>(std::clamp<int64_t>((own - x_bytes - scale_bytes) / (stage + 16), 0, kBatchMaxStages));
-  plan.x_at = static_cast<int>(round_up(plan.stages * stage, 128));
-  plan.scales_at = static_cast<int>(plan.x_at + x_bytes);
+  const int64_t half = capabilities.shared_bytes_per_multiprocessor / 2 - kReservedBytes - kStaticBytes;
+  const auto stages_in = [&](int64_t bytes) {
+    return static_cast<int>(std::clamp<int64_t>((bytes - fixed) / stage, 0, kBatchMaxStages));
+  };
+  if (tokens <= kBatchPairedTokens) plan.stages = stages_in(half);
+  if (plan.stages < kPairedStages) plan.stages = stages_in(own);
+  plan.scales_at = static_cast<int>(plan.weights_at + plan.stages * stage);
   const int64_t staged_bytes = plan.staged ? int64_t{tokens} * (cut.warpgroups * 64 + 4) * 4 : 0;
-  plan.shared_bytes = std::max(plan.scales_at + scale_bytes, staged_bytes);
+  plan.shared_bytes = std::max(plan.scales_at + scale_bytes, staged_bytes) + kAlignment;
   if (plan.shared_bytes > own) plan.stages = 0;
   return plan;
 }
 
 namespace {
+
+// The pass's rows as tensor copies read them: boxes of 64 columns of `tokens` rows, laid as wgmma.cuh says; zeros
+// beyond the matrix.
+void map_tokens(BatchParams& p, int tokens) {
+  static const auto encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    check_status(
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found),
+        "linear/batch");
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(p.cols), static_cast<cuuint64_t>(p.rows)};
+  const cuuint64_t stride = static_cast<cuuint64_t>(p.x_stride);
+  const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(tokens)}, steps[2] = {1, 1};
+  // The driver does not write through the address; its signature is older than const.
+  void* data = const_cast<std::byte*>(p.x);
+  if (encode == nullptr ||
+      encode(&p.x_map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, data, sizes, &stride, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS) {
+    fail(ErrorCode::device, "the driver can't describe {} rows of {} columns for tensor copies", p.rows, p.cols);
+  }
+}
 
 // Passes over the rows, each with the parameters of its rows.
 void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& shape, const Rows& x, bool staged,
@@ -153,7 +193,9 @@ void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& 
     p.splits = plan.cut.splits;
     p.stages = plan.stages;
     p.slot_bytes = plan.slot_bytes;
-    p.x_at = plan.x_at;
+    p.x_stages = plan.x_stages;
+    p.early_chunks = static_cast<int>(kEarlyBytes / (int64_t{plan.slot_bytes} * plan.cut.warpgroups * 8));
+    p.weights_at = plan.weights_at;
     p.scales_at = plan.scales_at;
     p.staged = plan.staged;
     p.cols = static_cast<int>(x.width);
@@ -162,6 +204,7 @@ void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& 
     p.x_scales_at = static_cast<int>(q8_quants_bytes(x.width));
     p.x = x.data + row * p.x_stride;
     p.rows = static_cast<int>(std::min<int64_t>(launch.tokens, x.rows - row));
+    if (x.format == ActivationFormat::bf16) map_tokens(p, launch.tokens);
     int first = 0;
     for (int s = 0; s < p.segments; ++s) {
       BatchSegment& segment = p.segment[s];
