@@ -241,14 +241,14 @@ struct Consumer {
   }
 };
 
-// One block of 32 columns, whose activations begin at the shared address `x`.
+// One block of 32 columns, whose activations are at the place `x`.
 template <DType type, int kTokens>
 __device__ __forceinline__ void multiply_block(const RawBlock<type>& raw, uint32_t x, float (&sums)[kTokens / 2],
                                                uint32_t (&a)[2][4]) {
   bf16_operands<type>(raw, static_cast<int>(threadIdx.x % 4), a);
   fence_products(a);
 #pragma unroll
-  for (int i = 0; i < 2; ++i) multiply_columns(sums, a[i], column_operand(x + i * 32));
+  for (int i = 0; i < 2; ++i) multiply_columns(sums, a[i], column_operand(x + i * 2));
   commit_products();
 }
 
@@ -258,7 +258,8 @@ template <int kTokens>
 inline constexpr bool kLoadsAhead = !kPaired<kTokens>;
 
 // The block's chunks of a tile, weights as bf16. Two groups of products are under way, each with operands of its own. A
-// stage of activations is done whole: blocks that are not there have scales of zero, and finite integers.
+// stage of activations is done whole: blocks that are not there have scales of zero, and finite integers. The block
+// behind a chunk's last is loaded too, and never used.
 template <DType type, int kTokens>
 __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& range, float (&sums)[kTokens / 2]) {
   constexpr int kBlocks = kXBlocks<kTokens>;
@@ -266,6 +267,7 @@ __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& rang
   uint32_t a[2][2][4];
   constexpr int kRaw = kLoadsAhead<kTokens> ? 2 : 1;
   RawBlock<type> raw[kRaw];
+  const uint32_t ring = column_place(shared_address(c.shared));
   for (int chunk = range.begin; chunk < range.end; ++chunk) {
     wait_barrier(c.weight_barriers.full[c.weights.stage], c.weights.parity);
     const std::byte* panels = c.panels();
@@ -278,15 +280,16 @@ __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& rang
     __syncwarp();
     load(raw[0], 0);
     for (int block = 0; block < blocks; block += kBlocks) {
-      const uint32_t x = shared_address(c.shared) + c.x.stage * kXStageBytes<kTokens>;
+      const uint32_t x = ring + c.x.stage * (kXStageBytes<kTokens> / 16);
       wait_barrier(c.x_barriers.full[c.x.stage], c.x.parity);
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
-        if (kLoadsAhead<kTokens>) load(raw[(i + 1) % kRaw], min(block + i + 1, 7));
+        if (kLoadsAhead<kTokens>) load(raw[(i + 1) % kRaw], block + i + 1);
         wait_products<1>();
         if (i == 1) c.release_held();
-        multiply_block<type, kTokens>(raw[i % kRaw], x + i / 2 * (kTokens * kBoxRowBytes) + i % 2 * 64, sums, a[i % 2]);
-        if (!kLoadsAhead<kTokens>) load(raw[0], min(block + i + 1, 7));
+        multiply_block<type, kTokens>(raw[i % kRaw], x + i / 2 * (kTokens * kBoxRowBytes / 16) + i % 2 * 4, sums,
+                                      a[i % 2]);
+        if (!kLoadsAhead<kTokens>) load(raw[0], block + i + 1);
       }
       c.held = c.x.stage;
       c.x.advance(c.p.x_stages);
@@ -420,7 +423,7 @@ __global__ void __launch_bounds__(kBatchThreads<kTokens>, kPaired<kTokens> ? 2 :
         wait_for_dependencies();
       }
       __syncwarp();
-      for (int i = 0; i < 2 && p.splits > 1; ++i) sync_cluster();
+      for (int i = 0; i < 2 && p.splits > 1; ++i) meet_cluster();
     } else {
       if constexpr (!kPaired<kTokens>) raise_registers<kConsumerRegisters>();
       wait_for_dependencies();

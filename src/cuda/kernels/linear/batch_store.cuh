@@ -99,6 +99,12 @@ __device__ __forceinline__ void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
+// The same by threads that have written nothing that others of the cluster read.
+__device__ __forceinline__ void meet_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
 
 // What each of the cluster's blocks has at a place; loads only, so that several places are under way.
 __device__ __forceinline__ void load_parts(const float* at, int splits, float (&parts)[kBatchMaxSplits]) {
@@ -192,7 +198,7 @@ __device__ __forceinline__ void store_staged(const BatchParams& p, const float* 
   }
   if (p.splits > 1) {
     __syncwarp();
-    sync_cluster();
+    meet_cluster();
   }
 }
 

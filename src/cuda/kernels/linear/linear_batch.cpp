@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "cuda/kernels/linear/batch_params.hpp"
+#include "cuda/kernels/linear/units.hpp"
 #include "cuda/launch/panel_types.hpp"
 
 namespace minfer::cuda {
@@ -24,17 +25,6 @@ constexpr BatchUnit kBatchUnits[] = {
     {DType::q4_0, DType::q4_1, launch_batch_q4_0},
 };
 
-bool serves(const BatchUnit& unit, DType dtype) {
-  return unit.a == dtype || unit.b == dtype;
-}
-
-const BatchUnit* find_unit(DType a, DType b) {
-  for (const BatchUnit& unit : kBatchUnits) {
-    if (serves(unit, a) && serves(unit, b)) return &unit;
-  }
-  return nullptr;
-}
-
 constexpr int64_t kChunkColumns = kPanelBlock * kPanelChunkBlocks;
 // The barriers, which are not in the dynamic part.
 constexpr int64_t kStaticBytes = 512;
@@ -42,6 +32,8 @@ constexpr int64_t kWarpScaleBytes = 1024;
 // What a multiprocessor keeps for itself, for each block; what is lost to the rings' alignment.
 constexpr int64_t kReservedBytes = 1024;
 constexpr int64_t kAlignment = 1024;
+// Consumers load a block beyond a chunk's last.
+constexpr int64_t kOneBlock = 128;
 // With fewer stages a block takes all of a multiprocessor's memory.
 constexpr int kPairedStages = 3;
 // That a block has yet to ask for when the next kernel may start.
@@ -53,10 +45,6 @@ constexpr int64_t kQ8Rows = kDecodeRows;
 constexpr int64_t kChunkCost = 1;
 constexpr int64_t kTileCost = 4;
 constexpr int64_t kSplitCost = 4;
-
-int64_t panels_of(const PanelMatrix& matrix) {
-  return (matrix.rows + kPanelRows - 1) / kPanelRows;
-}
 
 int64_t count_tiles(const BatchShape& shape, int warpgroups) {
   const int64_t panels = shape.glu ? 4 * warpgroups : 8 * warpgroups;
@@ -81,7 +69,7 @@ constexpr int64_t round_up(int64_t value, int64_t unit) {
 
 bool batch_serves(const Capabilities& capabilities, DType a, DType b, int64_t rows) {
   if (rows > kQ8Rows && capabilities.major != 9) return false;
-  return find_unit(a, b) != nullptr;
+  return find_unit(kBatchUnits, a, b) != nullptr;
 }
 
 bool prefers_batch(const Capabilities& capabilities, DType dtype, int64_t rows) {
@@ -133,7 +121,7 @@ BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, 
   plan.x_stages = x_stages(tokens);
   plan.weights_at = static_cast<int>(round_up(plan.x_stages * x_stage_bytes(tokens), 128));
   const int64_t scale_bytes = cut.warpgroups * 4 * kWarpScaleBytes;
-  const int64_t fixed = plan.weights_at + scale_bytes + kAlignment;
+  const int64_t fixed = plan.weights_at + scale_bytes + kOneBlock + kAlignment;
   const int64_t own = capabilities.shared_bytes_per_block - kStaticBytes;
   const int64_t half = capabilities.shared_bytes_per_multiprocessor / 2 - kReservedBytes - kStaticBytes;
   const auto stages_in = [&](int64_t bytes) {
@@ -143,7 +131,7 @@ BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, 
   if (plan.stages < kPairedStages) plan.stages = stages_in(own);
   plan.scales_at = static_cast<int>(plan.weights_at + plan.stages * stage);
   const int64_t staged_bytes = plan.staged ? int64_t{tokens} * (cut.warpgroups * 64 + 4) * 4 : 0;
-  plan.shared_bytes = std::max(plan.scales_at + scale_bytes, staged_bytes) + kAlignment;
+  plan.shared_bytes = std::max(plan.scales_at + scale_bytes + kOneBlock, staged_bytes) + kAlignment;
   if (plan.shared_bytes > own) plan.stages = 0;
   return plan;
 }
@@ -236,27 +224,12 @@ BatchSegment segment_of(const PanelMatrix& weight, const float* bias, const Batc
 }
 
 const BatchUnit& unit_of(DType a, DType b) {
-  const BatchUnit* unit = find_unit(a, b);
+  const BatchUnit* unit = find_unit(kBatchUnits, a, b);
   if (unit == nullptr) {
     fail(ErrorCode::unsupported, "no CUDA small-batch kernel for weights of {} and {} in one product",
          tensor::dtype_info(a).name, tensor::dtype_info(b).name);
   }
   return *unit;
-}
-
-// The unit that serves segment `first` and most of those that are left.
-const BatchUnit& choose_unit(const LinearArgs& args, const bool (&done)[kMaxSegments], int first) {
-  const BatchUnit* best = &unit_of(args.segment[first].weight.dtype, args.segment[first].weight.dtype);
-  int most = 0;
-  for (const BatchUnit& unit : kBatchUnits) {
-    if (!serves(unit, args.segment[first].weight.dtype)) continue;
-    int served = 0;
-    for (int s = first; s < args.segments; ++s) served += !done[s] && serves(unit, args.segment[s].weight.dtype);
-    if (served <= most) continue;
-    most = served;
-    best = &unit;
-  }
-  return *best;
 }
 
 // Of both types of a launch. `used`: which of the unit's it has.
@@ -276,7 +249,9 @@ void launch_linear_batch(const Queue& queue, const LinearArgs& args) {
   for (int first = 0; first < args.segments; ++first) {
     check_input(args.x, args.segment[first].weight);
     if (done[first]) continue;
-    const BatchUnit& unit = choose_unit(args, done, first);
+    const DType dtype = args.segment[first].weight.dtype;
+    const BatchUnit* chosen = choose_unit(kBatchUnits, args, done, first);
+    const BatchUnit& unit = chosen != nullptr ? *chosen : unit_of(dtype, dtype);
     BatchShape shape;
     shape.cols = args.x.width;
     BatchParams p{};

@@ -22,10 +22,14 @@ inline constexpr bool kHasProducts = false;
 
 inline constexpr int kBoxRowBytes = 128;  // of a column in shared memory
 
-// B from a shared address on, a multiple of 32 in a box that begins at a multiple of 1024.
-__device__ __forceinline__ uint64_t column_operand(uint32_t at) {
+// Names B by what column_place gives for a shared address, a multiple of 32 in a box that begins at a multiple of 1024;
+// places of addresses that are 16 bytes apart are one apart.
+__device__ __forceinline__ uint32_t column_place(uint32_t address) {
+  return (address & 0x3FFFF) >> 4 | 1U << 16;
+}
+__device__ __forceinline__ uint64_t column_operand(uint32_t place) {
   constexpr uint32_t kHigh = 1024 >> 4 | 1U << 30;
-  return static_cast<uint64_t>(kHigh) << 32 | ((at & 0x3FFFF) >> 4 | 1U << 16);
+  return static_cast<uint64_t>(kHigh) << 32 | place;
 }
 
 // `a`: the group's operands, so that they are there before.
