@@ -62,11 +62,11 @@ void run_chain(const char* name, const Capabilities& capabilities, const Model& 
   });
   const double rows = static_cast<double>(buffers.hidden_in.rows);
   std::printf(
-      "chain %-9s rows %.0f ring %3d tile %2d early %4d KB%s%s: %.3f ms, %.0f tokens/s, %.2f "
+      "chain %-9s rows %.0f ring %3d tile %2d blocks %d%s%s: %.3f ms, %.0f tokens/s, %.2f "
       "TB/s\n",
       name, rows, static_cast<int>(tuning.ring_bytes / 1024), static_cast<int>(tuning.tile_bytes / 1024),
-      static_cast<int>(tuning.early_bytes / 1024), chained ? "" : " unchained", between ? " between" : "", ms,
-      1000 * rows / ms, static_cast<double>(model.bytes) / ms / 1e9);
+      tuning.blocks_per_multiprocessor, chained ? "" : " unchained", between ? " between" : "", ms, 1000 * rows / ms,
+      static_cast<double>(model.bytes) / ms / 1e9);
 }
 
 // One product over all layers' weights, so that nothing is in the cache.
@@ -133,9 +133,10 @@ int run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "all";
   const Capabilities capabilities = testing::test_capabilities();
   std::vector<DecodeTuning> tunings = {{}};
-  for (const int64_t early : {0, 32, 64, 128, 1024}) tunings.push_back({96 * 1024, 28 * 1024, 1, early * 1024});
-  for (const int64_t tile : {8, 16, 20}) tunings.push_back({96 * 1024, tile * 1024, 1, 64 * 1024});
-  tunings.push_back({104 * 1024, 20 * 1024, 1, 96 * 1024});
+  for (const int64_t ring : {64, 80, 96, 104}) {
+    for (const int64_t tile : {8, 12, 16, 20, 28, 40}) tunings.push_back({ring * 1024, tile * 1024, 1});
+  }
+  for (const int64_t tile : {6, 10, 14, 20}) tunings.push_back({48 * 1024, tile * 1024, 2});
   {
     Weights q4(DType::q4_k, int64_t{38} << 27), q6(DType::q6_k, int64_t{16} << 27);
     run_type("Q4_K_M", capabilities, Model(q4, q6), ActivationFormat::q8, what, tunings);

@@ -65,6 +65,7 @@ TEST(LinearBatch, CutsFillTheCard) {
   };
   expect_cut(shape_of({12288}, 4096, true), 3, 1, 128);
   expect_cut(shape_of({4096}, 4096), 2, 4, 32);
+  expect_cut(shape_of({4096, 1024, 1024}, 4096), 3, 4, 32);
   expect_cut(shape_of({4096}, 12288), 2, 4, 32);
   expect_cut(shape_of({151936}, 4096), 3, 1, 792);
   expect_cut(shape_of({8}, 256), 1, 1, 1);
@@ -94,7 +95,7 @@ TEST(LinearBatch, EveryPlanFits) {
             BatchShape shape = shape_of({rows}, cols);
             shape.types[0] = types.first;
             shape.types[1] = types.second;
-            const BatchPlan plan = plan_batch(card(major), shape, tokens, false);
+            const BatchPlan plan = plan_batch(card(major), shape, tokens);
             ASSERT_GE(plan.stages, 2);
             EXPECT_LE(plan.stages, kBatchMaxStages);
             EXPECT_LE(plan.shared_bytes + 512, card(major).shared_bytes_per_block);

@@ -43,7 +43,6 @@ struct DecodeTuning {
   int64_t ring_bytes = 96 * 1024;
   int64_t tile_bytes = 28 * 1024;
   int blocks_per_multiprocessor = 1;
-  int64_t early_bytes = 96 * 1024;  // that a block has yet to ask for when the next kernel may start
 };
 
 // The plan of a launch: the most tokens a pass that leave half of the tuning's ring, then the largest ring up to the

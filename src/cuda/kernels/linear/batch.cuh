@@ -1,18 +1,16 @@
 // The small-batch kernel: y = x W^T for kTokens rows, weights streamed once. How work is cut: launch/linear_batch.hpp.
 //
 // Shared memory, at a multiple of 1024: ring of activations | ring of weights, [stage][panel] chunks | each warp's
-// scales, [warp][1 KB]; where sums are staged they take the rings' place at the end: f32 [token][rows of the tile, and
-// 4 of padding].
-// Rings: the first warp behind the consumers fills the one of weights, a bulk copy a panel's chunk, and begins before
-// the kernel before has ended; the second fills the other. A stage of activations is 128 columns of bf16, two boxes of
-// 64 columns of all tokens as the tensor copies of 128-byte rows lay them (wgmma.cuh), or a chunk of q8: [8 tokens]
-// quants, 272 bytes each, then scales, 72 bytes each (no bank conflicts). A thread's sums: sums[4 j + e], e = 0, 1: row
-// g, token 8 j + 2 t + e; e = 2, 3: row g + 8. Oracle: launch/linear_batch_device_test's scalar reference.
+// scales, [warp][1 KB] | staged sums, f32 [token][rows of the tile, and 4 of padding]: of a few tokens at a time, or,
+// of a block's only tile, of all, and then in the rings' place. Rings: the first warp behind the consumers fills the
+// one of weights, a bulk copy a panel's chunk, and begins before the kernel before has ended; the second fills the
+// other. A stage of activations is 128 columns of bf16, two boxes of 64 columns of all tokens as the tensor copies of
+// 128-byte rows lay them (wgmma.cuh), or a chunk of q8: [8 tokens] quants, 272 bytes each, then scales, 72 bytes each
+// (no bank conflicts). A thread's sums: sums[4 j + e], e = 0, 1: row g, token 8 j + 2 t + e; e = 2, 3: row g + 8.
+// Oracle: launch/linear_batch_device_test's scalar reference.
 #pragma once
 
-#include "cuda/kernels/common/activation_math.cuh"
 #include "cuda/kernels/common/chain.cuh"
-#include "cuda/kernels/common/q8.cuh"
 #include "cuda/kernels/common/tile_ring.cuh"
 #include "cuda/kernels/linear/batch_params.hpp"
 #include "cuda/kernels/linear/batch_store.cuh"
@@ -27,19 +25,6 @@ template <int kTokens>
 inline constexpr bool kPaired = kTokens <= kBatchPairedTokens;
 template <int kTokens>
 inline constexpr int kBatchThreads = kBatchMaxWarpgroups * 128 + batch_fillers(kTokens);
-
-// The place in a ring, for either side.
-struct RingPlace {
-  int stage = 0;
-  uint32_t parity = 0;
-
-  __device__ __forceinline__ void advance(int stages) {
-    if (++stage == stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
 
 // Chunks [begin, end) of the tile are this block's.
 struct ChunkRange {
@@ -70,10 +55,9 @@ __device__ __forceinline__ void fill_panels(std::byte* stage, int slot_bytes, in
                                             bool there, int bytes, uint64_t& full) {
   const int lane = static_cast<int>(threadIdx.x % 32);
 #if __CUDA_ARCH__ >= 900
-  const int panels = __popc(__ballot_sync(~0U, there));
+  const int all = __reduce_add_sync(~0U, there ? bytes : 0);
   if (lane == 0) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&full)),
-                 "r"(panels * bytes)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&full)), "r"(all)
                  : "memory");
   }
   __syncwarp();
@@ -86,10 +70,10 @@ __device__ __forceinline__ void fill_panels(std::byte* stage, int slot_bytes, in
   __syncwarp();
 #else
   for (int slot = 0; slot < slots; ++slot) {
-    const bool some = __shfl_sync(~0U, static_cast<int>(there), slot) != 0;
+    const int some = __shfl_sync(~0U, there ? bytes : 0, slot);
     const auto base =
         reinterpret_cast<const std::byte*>(__shfl_sync(~0U, reinterpret_cast<unsigned long long>(from), slot));
-    for (int at = lane * 16; some && at < bytes; at += 32 * 16) {
+    for (int at = lane * 16; at < some; at += 32 * 16) {
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(stage + slot * slot_bytes + at)),
                    "l"(base + at)
                    : "memory");
@@ -100,19 +84,17 @@ __device__ __forceinline__ void fill_panels(std::byte* stage, int slot_bytes, in
 }
 
 // The warp that streams weights: a lane a panel of the tile. Panels beyond the matrix have no copy: their rows' sums
-// are nobody's. It lets the next kernel start when the block has the last chunks to ask for.
+// are nobody's.
 __device__ __forceinline__ void stream_weights(const BatchParams& p, std::byte* ring, RingBarriers& barriers,
                                                const int (&chunk_bytes)[2]) {
   const int slot = static_cast<int>(threadIdx.x % 32), slots = p.warpgroups * 8;
   const ChunkRange range(p);
-  const int step = static_cast<int>(gridDim.x) / p.splits;
-  int tile = static_cast<int>(blockIdx.x) / p.splits;
-  int left = (p.tiles - tile + step - 1) / step * (range.end - range.begin);
-  if (left <= p.early_chunks) allow_dependents();
   RingPlace place;
-  for (; tile < p.tiles; tile += step) {
-    const BatchSegment& segment = p.segment[p.glu ? slot % 2 : find_segment(p, tile)];
-    const int panel = p.glu ? tile * (slots / 2) + slot / 2 : (tile - segment.first_tile) * slots + slot;
+  for (int tile = static_cast<int>(blockIdx.x) / p.splits; tile < p.tiles;
+       tile += static_cast<int>(gridDim.x) / p.splits) {
+    const int group = tile * p.warpgroups + slot / 8;
+    const BatchSegment& segment = p.segment[p.glu ? slot % 2 : find_segment(p, group)];
+    const int panel = p.glu ? group * 4 + slot % 8 / 2 : (group - segment.first_group) * 8 + slot % 8;
     const bool there = slot < slots && panel < segment.panels;
     const int whole = chunk_bytes[segment.type], panel_bytes = p.panel_bytes[segment.type];
     const std::byte* first = segment.weights + static_cast<int64_t>(panel) * panel_bytes;
@@ -121,7 +103,6 @@ __device__ __forceinline__ void stream_weights(const BatchParams& p, std::byte* 
       const int bytes = chunk + 1 < p.chunks ? whole : panel_bytes - chunk * whole;
       fill_panels(ring + place.stage * (slots * p.slot_bytes), p.slot_bytes, slots,
                   first + static_cast<int64_t>(chunk) * whole, there, bytes, barriers.full[place.stage]);
-      if (left-- == p.early_chunks + 1) allow_dependents();
       place.advance(p.stages);
     }
   }
@@ -405,12 +386,13 @@ __global__ void __launch_bounds__(kBatchThreads<kTokens>, kPaired<kTokens> ? 2 :
   if constexpr (kTokens > 8 && !kHasProducts) {
     return;  // never launched there: batch_serves
   } else {
-    extern __shared__ __align__(1024) std::byte dynamic[];
+    extern __shared__ __align__(128) std::byte dynamic[];
     __shared__ RingBarriers weight_barriers, x_barriers;
     std::byte* shared = dynamic + (-shared_address(dynamic) & 1023);
     const int consumers = p.warpgroups * 128, warp = static_cast<int>(threadIdx.x / 32);
     if (threadIdx.x == 0) init_barriers<kTokens>(p, weight_barriers, x_barriers);
     __syncthreads();
+    allow_dependents();
     if (static_cast<int>(threadIdx.x) >= consumers) {
       if constexpr (!kPaired<kTokens>) lower_registers<kFillerRegisters>();
       if (warp == p.warpgroups * 4) {
@@ -432,17 +414,12 @@ __global__ void __launch_bounds__(kBatchThreads<kTokens>, kPaired<kTokens> ? 2 :
       for (int tile = static_cast<int>(blockIdx.x) / p.splits; tile < p.tiles;
            tile += static_cast<int>(gridDim.x) / p.splits) {
         float sums[kTokens / 2] = {};
-        if (type_a == type_b || p.segment[find_segment(p, tile)].type == 0) {
+        if (type_a == type_b || p.segment[find_segment(p, tile * p.warpgroups + warp / 4)].type == 0) {
           consume<type_a, kTokens>(c, range, sums);
         } else {
           consume<type_b, kTokens>(c, range, sums);
         }
-        if (p.staged) {
-          stage_sums<kTokens>(p, reinterpret_cast<float*>(shared), sums);
-          store_staged<kTokens>(p, reinterpret_cast<const float*>(shared));
-        } else {
-          store_sums<kTokens>(p, tile, sums);
-        }
+        store_sums<kTokens>(p, reinterpret_cast<float*>(shared + p.staged_at), tile, sums);
       }
     }
   }

@@ -17,8 +17,8 @@ struct BatchSegment {
   int64_t out_stride;  // bytes
   int rows;
   int panels;
-  int first_tile;  // among all segments' tiles
-  int type;        // 0 or 1: which of the kernel's two
+  int first_group;  // of 64 rows, among all segments' groups
+  int type;         // 0 or 1: which of the kernel's two
 };
 
 struct BatchParams {
@@ -37,11 +37,11 @@ struct BatchParams {
   int slot_bytes;      // of a panel's chunk in a stage
   int stages;          // of the ring of weights
   int x_stages;        // of the ring of activations
-  int early_chunks;    // a block has to ask for when the next kernel may start
   int weights_at;      // in shared memory: the ring of weights
   int scales_at;       // in shared memory: each warp's scales
   int x_scales_at;     // in a q8 row
-  bool staged;         // sums go through shared memory: where splits or q8 blocks are put together
+  int staged_at;       // in shared memory: staged sums
+  int staged_tokens;   // at a time: a multiple of 8
   bool glu;
   const float* residual;  // at the segment's out_stride
   // Of a glu:

@@ -50,19 +50,6 @@ __device__ __forceinline__ void for_each_span(const DecodeParams& p, int begin, 
   }
 }
 
-// The ring's place, for either side.
-struct RingCursor {
-  int stage = 0;
-  uint32_t parity = 0;
-
-  __device__ __forceinline__ void advance(int stages) {
-    if (++stage == stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 __device__ __forceinline__ void consumer_barrier() {
   asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
 }
@@ -74,19 +61,11 @@ inline constexpr int kUnitBytes =
 template <DType type>
 inline constexpr int kUnitPieces = panel_type(type).plain() ? 4 * panel_type(type).bits : 16;
 
-// The filling warp. It lets the next kernel start when it has asked for all but the last bytes: a kernel that starts
-// while much is to come takes bandwidth from this one, and has its ring full, and nothing more to ask for, in the time
-// between the two.
+// The filling warp.
 struct Filler {
   std::byte* ring;
   RingBarriers& barriers;
-  RingCursor cursor;
-  int64_t left;  // bytes of the block's run
-
-  __device__ __forceinline__ void ask(const DecodeParams& p, int bytes) {
-    if (left > p.early_bytes && left - bytes <= p.early_bytes) allow_dependents();
-    left -= bytes;
-  }
+  RingPlace cursor;
 };
 
 // All tiles of the span.
@@ -101,10 +80,9 @@ __device__ __forceinline__ void stream_span(const DecodeParams& p, const Span& s
     const std::byte* to =
         span.panels + static_cast<int64_t>(panel) * panel_bytes + (unit - panel * p.panel_units) * kUnitBytes<type>;
     const int bytes = static_cast<int>(to - from);
-    RingCursor& cursor = filler.cursor;
+    RingPlace& cursor = filler.cursor;
     wait_barrier(filler.barriers.empty[cursor.stage], cursor.parity ^ 1);
     fill_tile(filler.ring + cursor.stage * p.stage_bytes, from, bytes, filler.barriers.full[cursor.stage]);
-    filler.ask(p, bytes);
     from = to;
     cursor.advance(p.stages);
   }
@@ -128,7 +106,7 @@ __device__ __forceinline__ void store_sums(float (&sums)[kTokens][2], float* par
 // A consumer warp: its units of the span.
 template <DType type, int kTokens>
 __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& span, const std::byte* ring,
-                                             RingBarriers& barriers, RingCursor& cursor, const std::byte* act,
+                                             RingBarriers& barriers, RingPlace& cursor, const std::byte* act,
                                              float* partial) {
   constexpr PanelType kType = panel_type(type);
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
@@ -291,6 +269,9 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
   __shared__ float squares[kTokens * kDecodeWarps];
   if (threadIdx.x == 0) init_ring(barriers, p.stages, kDecodeWarps);
   __syncthreads();
+  // The next kernel's blocks come as soon as the one before this has left them room, and fill their rings while this
+  // kernel works: starting them later was slower.
+  allow_dependents();
   std::byte* act = shared + p.stages * p.stage_bytes;
   auto* partial = reinterpret_cast<float*>(act + kTokens * p.act_bytes);
   const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
@@ -298,11 +279,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
   const int begin = block * share + min(block, extra), end = begin + share + (block < extra ? 1 : 0);
   const int group = p.glu ? p.slots / 2 / kUnitPanels : p.slots;  // units
   if (threadIdx.x >= kConsumers) {
-    Filler filler{shared, barriers, {}, 0};
-    for_each_span(p, begin, end, [&](const Span& span) {
-      filler.left += static_cast<int64_t>(span.count) * p.panel_bytes[span.type];
-    });
-    if (filler.left <= p.early_bytes) allow_dependents();
+    Filler filler{shared, barriers, {}};
     for (int at = begin; at < end; at += group) {
       for_each_span(p, at, min(at + group, end), [&](const Span& span) {
         if (type_a == type_b || span.type == 0) {
@@ -315,7 +292,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
     wait_for_dependencies();
     return;
   }
-  RingCursor cursor;
+  RingPlace cursor;
   float4 norm_weights[kNormQuads];
   load_norm_weights(p, norm_weights);
   wait_for_dependencies();

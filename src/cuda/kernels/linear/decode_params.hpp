@@ -41,7 +41,6 @@ struct DecodeParams {
   int act_bytes;  // a token
   int scales_at;  // in a q8 token
   int slots;
-  int early_bytes;        // a block has to ask for when the next kernel may start
   const float* residual;  // at the segment's out_stride
   // Of a glu:
   std::byte* out;

@@ -36,8 +36,8 @@ constexpr int64_t kAlignment = 1024;
 constexpr int64_t kOneBlock = 128;
 // With fewer stages a block takes all of a multiprocessor's memory.
 constexpr int kPairedStages = 3;
-// That a block has yet to ask for when the next kernel may start.
-constexpr int64_t kEarlyBytes = 64 * 1024;
+// Tokens whose sums are staged at a time where a block has several tiles.
+constexpr int kStagedTokens = 16;
 // The rows from which the kernels for tokens in 8-bit form are left for those for bf16.
 constexpr int64_t kQ8Rows = kDecodeRows;
 // Costs in halves of what 64 rows by 256 columns take. Every chunk brings its tokens as well, however many rows it has;
@@ -46,11 +46,11 @@ constexpr int64_t kChunkCost = 1;
 constexpr int64_t kTileCost = 4;
 constexpr int64_t kSplitCost = 4;
 
-int64_t count_tiles(const BatchShape& shape, int warpgroups) {
-  const int64_t panels = shape.glu ? 4 * warpgroups : 8 * warpgroups;
-  int64_t tiles = 0;
-  for (int s = 0; s < shape.segments; ++s) tiles += (shape.panels[s] + panels - 1) / panels;
-  return tiles;
+int64_t count_groups(const BatchShape& shape) {
+  const int64_t panels = shape.glu ? 4 : 8;
+  int64_t groups = 0;
+  for (int s = 0; s < shape.segments; ++s) groups += (shape.panels[s] + panels - 1) / panels;
+  return groups;
 }
 
 // Bytes of a stage of activations, and how many there are.
@@ -80,6 +80,7 @@ bool prefers_batch(const Capabilities& capabilities, DType dtype, int64_t rows) 
 
 BatchCut cut_batch(const Capabilities& capabilities, const BatchShape& shape) {
   const int64_t chunks = (shape.cols + kChunkColumns - 1) / kChunkColumns;
+  const int64_t groups = count_groups(shape);
   BatchCut best;
   int64_t least = 0;
   for (int splits = 1; splits <= kBatchMaxSplits; splits *= 2) {
@@ -88,7 +89,7 @@ BatchCut cut_batch(const Capabilities& capabilities, const BatchShape& shape) {
     const int64_t places = splits <= 2 ? capabilities.multiprocessors / splits * splits
                                        : capabilities.multiprocessors / kBatchMaxSplits * kBatchMaxSplits;
     for (int warpgroups = kBatchMaxWarpgroups; warpgroups >= 1; --warpgroups) {
-      const int64_t tiles = count_tiles(shape, warpgroups);
+      const int64_t tiles = (groups + warpgroups - 1) / warpgroups;
       const int64_t waves = (tiles * splits + places - 1) / std::max<int64_t>(places, 1);
       const int64_t part = (chunks + splits - 1) / splits;
       const int64_t cost = waves * (part * (2 * warpgroups + kChunkCost) + kTileCost + (splits > 1 ? kSplitCost : 0));
@@ -107,13 +108,12 @@ int batch_tokens(int64_t rows) {
   return kBatchMaxTokens;
 }
 
-BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, int tokens, bool staged) {
+BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, int tokens) {
   BatchPlan plan;
   plan.cut = cut_batch(capabilities, shape);
   const BatchCut& cut = plan.cut;
-  plan.staged = staged || cut.splits > 1;
-  plan.blocks = static_cast<int>(plan.staged ? cut.tiles * cut.splits
-                                             : std::min<int64_t>(cut.tiles, capabilities.multiprocessors));
+  const bool one_tile = cut.splits > 1 || cut.tiles <= capabilities.multiprocessors;
+  plan.blocks = static_cast<int>(one_tile ? cut.tiles * cut.splits : capabilities.multiprocessors);
   for (const DType dtype : shape.types) {
     plan.slot_bytes = std::max(plan.slot_bytes, panel_type(dtype).chunk_bytes(static_cast<int>(kPanelChunkBlocks)));
   }
@@ -121,7 +121,9 @@ BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, 
   plan.x_stages = x_stages(tokens);
   plan.weights_at = static_cast<int>(round_up(plan.x_stages * x_stage_bytes(tokens), 128));
   const int64_t scale_bytes = cut.warpgroups * 4 * kWarpScaleBytes;
-  const int64_t fixed = plan.weights_at + scale_bytes + kOneBlock + kAlignment;
+  plan.staged_tokens = one_tile ? tokens : std::min(tokens, kStagedTokens);
+  const int64_t staged_bytes = int64_t{plan.staged_tokens} * (cut.warpgroups * 64 + 4) * 4;
+  const int64_t fixed = plan.weights_at + scale_bytes + (one_tile ? kOneBlock : staged_bytes) + kAlignment;
   const int64_t own = capabilities.shared_bytes_per_block - kStaticBytes;
   const int64_t half = capabilities.shared_bytes_per_multiprocessor / 2 - kReservedBytes - kStaticBytes;
   const auto stages_in = [&](int64_t bytes) {
@@ -130,8 +132,10 @@ BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, 
   if (tokens <= kBatchPairedTokens) plan.stages = stages_in(half);
   if (plan.stages < kPairedStages) plan.stages = stages_in(own);
   plan.scales_at = static_cast<int>(plan.weights_at + plan.stages * stage);
-  const int64_t staged_bytes = plan.staged ? int64_t{tokens} * (cut.warpgroups * 64 + 4) * 4 : 0;
-  plan.shared_bytes = std::max(plan.scales_at + scale_bytes + kOneBlock, staged_bytes) + kAlignment;
+  const int64_t rings_end = plan.scales_at + scale_bytes;
+  plan.staged_at = one_tile ? 0 : static_cast<int>(rings_end);
+  plan.shared_bytes =
+      (one_tile ? std::max(rings_end + kOneBlock, staged_bytes) : rings_end + staged_bytes) + kAlignment;
   if (plan.shared_bytes > own) plan.stages = 0;
   return plan;
 }
@@ -163,12 +167,12 @@ void map_tokens(BatchParams& p, int tokens) {
 }
 
 // Passes over the rows, each with the parameters of its rows.
-void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& shape, const Rows& x, bool staged,
+void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& shape, const Rows& x,
                    const BatchParams& base) {
   for (int64_t row = 0; row < x.rows;) {
     BatchLaunch launch;
     launch.tokens = x.format == ActivationFormat::q8 ? 8 : std::max(batch_tokens(x.rows - row), 16);
-    launch.plan = plan_batch(*queue.capabilities, shape, launch.tokens, staged);
+    launch.plan = plan_batch(*queue.capabilities, shape, launch.tokens);
     const BatchPlan& plan = launch.plan;
     if (plan.stages < 2) {
       fail(ErrorCode::unsupported, "a small batch's tiles don't fit the shared memory of {} ({} bytes a block)",
@@ -182,10 +186,10 @@ void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& 
     p.stages = plan.stages;
     p.slot_bytes = plan.slot_bytes;
     p.x_stages = plan.x_stages;
-    p.early_chunks = static_cast<int>(kEarlyBytes / (int64_t{plan.slot_bytes} * plan.cut.warpgroups * 8));
     p.weights_at = plan.weights_at;
     p.scales_at = plan.scales_at;
-    p.staged = plan.staged;
+    p.staged_at = plan.staged_at;
+    p.staged_tokens = plan.staged_tokens;
     p.cols = static_cast<int>(x.width);
     p.chunks = static_cast<int>((x.width + kChunkColumns - 1) / kChunkColumns);
     p.x_stride = row_stride(x.format, x.width);
@@ -197,8 +201,8 @@ void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& 
     for (int s = 0; s < p.segments; ++s) {
       BatchSegment& segment = p.segment[s];
       if (segment.out != nullptr) segment.out += row * segment.out_stride;
-      segment.first_tile = p.glu ? 0 : first;
-      first += static_cast<int>((segment.panels + 8 * p.warpgroups - 1) / (8 * p.warpgroups));
+      segment.first_group = p.glu ? 0 : first;
+      first += (segment.panels + 7) / 8;
     }
     if (p.residual != nullptr) p.residual += row * (p.segment[0].out_stride / static_cast<int64_t>(sizeof(float)));
     if (p.out != nullptr) p.out += row * p.out_stride;
@@ -269,7 +273,7 @@ void launch_linear_batch(const Queue& queue, const LinearArgs& args) {
     }
     p.residual = args.residual;
     set_types(unit, used, args.x.width, shape, p);
-    launch_passes(queue, unit, shape, args.x, false, p);
+    launch_passes(queue, unit, shape, args.x, p);
   }
 }
 
@@ -295,7 +299,7 @@ void launch_linear_glu_batch(const Queue& queue, const LinearGluArgs& args) {
   p.activation = args.activation;
   const bool used[2] = {args.gate.dtype == unit.a, args.gate.dtype != unit.a};
   set_types(unit, used, args.x.width, shape, p);
-  launch_passes(queue, unit, shape, args.x, args.out.format == ActivationFormat::q8, p);
+  launch_passes(queue, unit, shape, args.x, p);
 }
 
 }  // namespace minfer::cuda

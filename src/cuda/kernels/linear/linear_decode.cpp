@@ -135,7 +135,6 @@ DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&us
   p.act_bytes = static_cast<int>(launch.plan.act_bytes);
   p.scales_at = static_cast<int>(q8_quants_bytes(x.width));
   p.slots = launch.plan.slots;
-  p.early_bytes = static_cast<int>(tuning.early_bytes);
   p.norm = norm.weight;
   p.norm_eps = norm.eps;
   return launch;
