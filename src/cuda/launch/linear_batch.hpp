@@ -2,11 +2,12 @@
 // launch/linear. Up to 8 rows: 8-bit products of quants, as exact as decode's (x: q8). Beyond: weights become bf16 in
 // registers, next to the tensor cores (x: bf16), as exact as prefill's; that needs compute capability 9.0 itself.
 //
-// A tile is 64 rows for each of a block's `warpgroups`: 8 panels (of a glu: 4 panels of gate and 4 of up, alternating,
-// so that a thread has both of an output). One more warpgroup streams the tile's weights, chunk by chunk (256 columns),
-// and the tokens through two rings in shared memory. Where there are too few tiles for the card, the blocks of a
-// cluster share a tile's chunks and add their sums in the order of the blocks. The cut depends on the weights and the
-// card, never on the number of rows: a row's result depends on its weights and its token alone.
+// A group is 64 rows of a matrix, 8 panels (of a glu: 4 panels of gate and 4 of up, alternating), a tile a group for
+// each of a block's `warpgroups`, those of all segments behind one another. Two more warps stream the tile's weights,
+// chunk by chunk (256 columns), and the tokens through two rings in shared memory. Where there are too few tiles for
+// the card, the blocks of a cluster share a tile's chunks and add their sums in the order of the blocks. The cut
+// depends on the weights and the card, never on the number of rows: a row's result depends on its weights and its token
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace minfer::cuda {
 
 inline constexpr int kBatchMaxWarpgroups = 3;
 inline constexpr int kBatchMaxSplits = 8;  // a cluster's most blocks
-inline constexpr int kBatchXStages = 4;
 inline constexpr int kBatchMaxStages = 8;
+inline constexpr int kBatchPairedTokens = 8;   // up to here blocks of two kernels are on a multiprocessor together
 inline constexpr int kBatchMaxTokens = 128;    // a pass
 inline constexpr int64_t kBatchFirstRows = 3;  // of Q4_K and Q6_K: from here on it is faster than decode
 
@@ -41,10 +42,11 @@ struct BatchCut {
 struct BatchPlan {
   BatchCut cut;
   int blocks = 0;
-  int stages = 0;  // of the ring of weights
+  int stages = 0;    // of the ring of weights
+  int x_stages = 0;  // of the ring of activations
   int slot_bytes = 0;
-  bool staged = false;
-  int x_at = 0, scales_at = 0;
+  int weights_at = 0, scales_at = 0;
+  int staged_at = 0, staged_tokens = 0;
   int64_t shared_bytes = 0;
 };
 
@@ -61,8 +63,8 @@ BatchCut cut_batch(const Capabilities& capabilities, const BatchShape& shape);
 // Tokens of the kernel that does `rows` rows, or the first of them.
 int batch_tokens(int64_t rows);
 
-// Pure. `staged`: the outputs need whole blocks of 32.
-BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, int tokens, bool staged);
+// Pure.
+BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, int tokens);
 
 void launch_linear_batch(const Queue& queue, const LinearArgs& args);
 void launch_linear_glu_batch(const Queue& queue, const LinearGluArgs& args);

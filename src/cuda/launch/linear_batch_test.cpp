@@ -65,6 +65,7 @@ TEST(LinearBatch, CutsFillTheCard) {
   };
   expect_cut(shape_of({12288}, 4096, true), 3, 1, 128);
   expect_cut(shape_of({4096}, 4096), 2, 4, 32);
+  expect_cut(shape_of({4096, 1024, 1024}, 4096), 3, 4, 32);
   expect_cut(shape_of({4096}, 12288), 2, 4, 32);
   expect_cut(shape_of({151936}, 4096), 3, 1, 792);
   expect_cut(shape_of({8}, 256), 1, 1, 1);
@@ -78,8 +79,8 @@ TEST(LinearBatch, NoSplitsWithoutClusters) {
 TEST(LinearBatch, TokensOfAPass) {
   EXPECT_EQ(batch_tokens(2), 8);
   EXPECT_EQ(batch_tokens(9), 16);
-  EXPECT_EQ(batch_tokens(65), 96);
-  EXPECT_EQ(batch_tokens(100), 128);
+  EXPECT_EQ(batch_tokens(65), 104);
+  EXPECT_EQ(batch_tokens(105), 128);
   EXPECT_EQ(batch_tokens(500), 128);
 }
 
@@ -89,18 +90,18 @@ TEST(LinearBatch, EveryPlanFits) {
          {std::pair{DType::q4_k, DType::q6_k}, {DType::q8_0, DType::q8_0}, {DType::q4_0, DType::q4_1}}) {
       for (const int64_t rows : {8, 576, 4096, 151936}) {
         for (const int64_t cols : {256, 896, 12288}) {
-          for (const int tokens : {8, 16, 32, 64, 96, 128}) {
+          for (const int tokens : {8, 16, 32, 64, 104, 128}) {
             if (major < 9 && tokens > 8) continue;
             BatchShape shape = shape_of({rows}, cols);
             shape.types[0] = types.first;
             shape.types[1] = types.second;
-            const BatchPlan plan = plan_batch(card(major), shape, tokens, false);
+            const BatchPlan plan = plan_batch(card(major), shape, tokens);
             ASSERT_GE(plan.stages, 2);
             EXPECT_LE(plan.stages, kBatchMaxStages);
             EXPECT_LE(plan.shared_bytes + 512, card(major).shared_bytes_per_block);
-            EXPECT_GE(plan.x_at, plan.stages * plan.slot_bytes * plan.cut.warpgroups * 8);
-            EXPECT_GE(plan.scales_at - plan.x_at, kBatchXStages * tokens * (tokens == 8 ? 344 : 128));
-            EXPECT_EQ(plan.x_at % 128, 0);
+            EXPECT_GE(plan.scales_at - plan.weights_at, plan.stages * plan.slot_bytes * plan.cut.warpgroups * 8);
+            EXPECT_GE(plan.weights_at, plan.x_stages * tokens * (tokens == 8 ? 344 : 256));
+            EXPECT_EQ(plan.weights_at % 128, 0);
             EXPECT_EQ(plan.blocks % plan.cut.splits, 0);
           }
         }

@@ -20,6 +20,19 @@ __device__ __forceinline__ uint32_t shared_address(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }
 
+// The place in a ring, for either side.
+struct RingPlace {
+  int stage = 0;
+  uint32_t parity = 0;
+
+  __device__ __forceinline__ void advance(int stages) {
+    if (++stage == stages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
 // By one thread, before a __syncthreads().
 __device__ __forceinline__ void init_ring(RingBarriers& barriers, int stages, int users) {
 #if __CUDA_ARCH__ >= 900

@@ -1,17 +1,16 @@
 // The small-batch kernel: y = x W^T for kTokens rows, weights streamed once. How work is cut: launch/linear_batch.hpp.
 //
-// Shared memory: ring of weights, [stage][panel] chunks | ring of activations | each warp's scales, [warp][1 KB]; where
-// sums are staged they take the rings' place at the end: f32 [token][rows of the tile, and 4 of padding].
-// Rings: warps 0 and 1 of the last warpgroup fill the one of weights, and begin before the kernel before has ended; its
-// warps 2 and 3 fill the other. (Copies of 16 bytes a thread: a bulk copy a panel's chunk would be started lane by
-// lane.) A stage of activations is 64 columns of bf16, as the products read them (wgmma.cuh), or a chunk of q8: [8
-// tokens] quants, 272 bytes each, then scales, 72 bytes each (no bank conflicts). A thread's sums: sums[4 j + e], e =
-// 0, 1: row g, token 8 j + 2 t + e; e = 2, 3: row g + 8. Oracle: launch/linear_batch_device_test's scalar reference.
+// Shared memory, at a multiple of 1024: ring of activations | ring of weights, [stage][panel] chunks | each warp's
+// scales, [warp][1 KB] | staged sums, f32 [token][rows of the tile, and 4 of padding]: of a few tokens at a time, or,
+// of a block's only tile, of all, and then in the rings' place. Rings: the first warp behind the consumers fills the
+// one of weights, a bulk copy a panel's chunk, and begins before the kernel before has ended; the second fills the
+// other. A stage of activations is 128 columns of bf16, two boxes of 64 columns of all tokens as the tensor copies of
+// 128-byte rows lay them (wgmma.cuh), or a chunk of q8: [8 tokens] quants, 272 bytes each, then scales, 72 bytes each
+// (no bank conflicts). A thread's sums: sums[4 j + e], e = 0, 1: row g, token 8 j + 2 t + e; e = 2, 3: row g + 8.
+// Oracle: launch/linear_batch_device_test's scalar reference.
 #pragma once
 
-#include "cuda/kernels/common/activation_math.cuh"
 #include "cuda/kernels/common/chain.cuh"
-#include "cuda/kernels/common/q8.cuh"
 #include "cuda/kernels/common/tile_ring.cuh"
 #include "cuda/kernels/linear/batch_params.hpp"
 #include "cuda/kernels/linear/batch_store.cuh"
@@ -20,23 +19,12 @@
 
 namespace minfer::cuda {
 
-inline constexpr int kFillers = 64;  // threads, of either ring
-// Of a panel, of any type.
-inline constexpr int kMaxChunkBytes = panel_type(DType::q8_0).chunk_bytes(8);
-inline constexpr int kBatchThreads = (kBatchMaxWarpgroups + 1) * 128;
-
-// The place in a ring, for either side.
-struct RingPlace {
-  int stage = 0;
-  uint32_t parity = 0;
-
-  __device__ __forceinline__ void advance(int stages) {
-    if (++stage == stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
+// Of a kernel whose blocks pair up, two warps; else a warpgroup, whose registers the others take over.
+inline constexpr int kConsumerRegisters = 152, kFillerRegisters = 56;
+template <int kTokens>
+inline constexpr bool kPaired = kTokens <= kBatchPairedTokens;
+template <int kTokens>
+inline constexpr int kBatchThreads = kBatchMaxWarpgroups * 128 + batch_fillers(kTokens);
 
 // Chunks [begin, end) of the tile are this block's.
 struct ChunkRange {
@@ -57,54 +45,64 @@ __device__ __forceinline__ int known_blocks(const BatchParams& p, int chunk) {
   return panel_type(type).source_elements == 256 ? 8 : chunk_blocks(p, chunk);
 }
 
-__device__ __forceinline__ void init_batch_ring(RingBarriers& barriers, int stages, int users) {
-  for (int s = 0; s < stages; ++s) {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&barriers.full[s])), "r"(kFillers));
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&barriers.empty[s])), "r"(users));
-  }
-#if __CUDA_ARCH__ >= 900
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#endif
-}
-
-// A stage's copies were started by all the filling threads: it is full when theirs have ended.
+// A stage's copies were started by all threads of a warp: it is full when theirs have ended.
 __device__ __forceinline__ void arrive_with_copies(uint64_t& full) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&full)) : "memory");
 }
 
-// The warps that stream weights: a panel's chunk a warp. Panels beyond the matrix have no copy: their rows' sums are
-// nobody's.
+// A stage's panels by the warp that streams weights: `bytes` for each lane that has a panel.
+__device__ __forceinline__ void fill_panels(std::byte* stage, int slot_bytes, int slots, const std::byte* from,
+                                            bool there, int bytes, uint64_t& full) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+#if __CUDA_ARCH__ >= 900
+  const int all = __reduce_add_sync(~0U, there ? bytes : 0);
+  if (lane == 0) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&full)), "r"(all)
+                 : "memory");
+  }
+  __syncwarp();
+  if (there) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(stage + lane * slot_bytes)),
+                 "l"(from), "r"(bytes), "r"(shared_address(&full))
+                 : "memory");
+  }
+  __syncwarp();
+#else
+  for (int slot = 0; slot < slots; ++slot) {
+    const int some = __shfl_sync(~0U, there ? bytes : 0, slot);
+    const auto base =
+        reinterpret_cast<const std::byte*>(__shfl_sync(~0U, reinterpret_cast<unsigned long long>(from), slot));
+    for (int at = lane * 16; at < some; at += 32 * 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(stage + slot * slot_bytes + at)),
+                   "l"(base + at)
+                   : "memory");
+    }
+  }
+  arrive_with_copies(full);
+#endif
+}
+
+// The warp that streams weights: a lane a panel of the tile. Panels beyond the matrix have no copy: their rows' sums
+// are nobody's.
 __device__ __forceinline__ void stream_weights(const BatchParams& p, std::byte* ring, RingBarriers& barriers,
                                                const int (&chunk_bytes)[2]) {
-  const int lane = static_cast<int>(threadIdx.x % 32), slots = p.warpgroups * 8;
-  const int half = static_cast<int>(threadIdx.x / 32) - p.warpgroups * 4;  // this warp's slots: half, half + 2, ..
+  const int slot = static_cast<int>(threadIdx.x % 32), slots = p.warpgroups * 8;
   const ChunkRange range(p);
   RingPlace place;
   for (int tile = static_cast<int>(blockIdx.x) / p.splits; tile < p.tiles;
        tile += static_cast<int>(gridDim.x) / p.splits) {
-    const BatchSegment& segment = p.segment[p.glu ? half : find_segment(p, tile)];
-    const int panel = p.glu ? tile * (slots / 2) : (tile - segment.first_tile) * slots + half;
-    const int panel_step = p.glu ? 1 : 2;
-    const int count = min((segment.panels - panel + panel_step - 1) / panel_step, slots / 2);
+    const int group = tile * p.warpgroups + slot / 8;
+    const BatchSegment& segment = p.segment[p.glu ? slot % 2 : find_segment(p, group)];
+    const int panel = p.glu ? group * 4 + slot % 8 / 2 : (group - segment.first_group) * 8 + slot % 8;
+    const bool there = slot < slots && panel < segment.panels;
     const int whole = chunk_bytes[segment.type], panel_bytes = p.panel_bytes[segment.type];
-    const std::byte* first = segment.weights + static_cast<int64_t>(panel) * panel_bytes + lane * 16;
-    const uint32_t to_first = shared_address(ring) + half * p.slot_bytes + lane * 16;
+    const std::byte* first = segment.weights + static_cast<int64_t>(panel) * panel_bytes;
     for (int chunk = range.begin; chunk < range.end; ++chunk) {
       wait_barrier(barriers.empty[place.stage], place.parity ^ 1);
-      const int bytes = (chunk + 1 < p.chunks ? whole : panel_bytes - chunk * whole) - lane * 16;
-      const std::byte* from = first + static_cast<int64_t>(chunk) * whole;
-      uint32_t to = to_first + place.stage * (slots * p.slot_bytes);
-#pragma unroll 2
-      for (int i = 0; i < count; ++i) {
-#pragma unroll
-        for (int at = 0; at < kMaxChunkBytes; at += 512) {
-          if (at >= bytes) continue;
-          asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + at), "l"(from + at) : "memory");
-        }
-        from += static_cast<int64_t>(panel_step) * panel_bytes;
-        to += 2 * p.slot_bytes;
-      }
-      arrive_with_copies(barriers.full[place.stage]);
+      const int bytes = chunk + 1 < p.chunks ? whole : panel_bytes - chunk * whole;
+      fill_panels(ring + place.stage * (slots * p.slot_bytes), p.slot_bytes, slots,
+                  first + static_cast<int64_t>(chunk) * whole, there, bytes, barriers.full[place.stage]);
       place.advance(p.stages);
     }
   }
@@ -125,45 +123,34 @@ __device__ __forceinline__ void copy_piece(std::byte* to, const std::byte* from,
 
 inline constexpr int kQuantStride = 272, kScaleStride = 72;  // of a q8 token in a stage
 
-// Of a stage of activations: all of a chunk, or the less the more tokens there are.
+// Of a stage of activations.
 template <int kTokens>
-inline constexpr int kXBlocks = kTokens <= 32   ? 8
-                                : kTokens <= 64 ? 4
-                                                : 2;
-// A stage has 8 columns of all tokens behind one another, 16 bytes a token, and 16 more so that the 8 threads that copy
-// a line of a row meet all banks.
+inline constexpr int kXBlocks = kTokens == 8 ? 8 : 4;
 template <int kTokens>
-inline constexpr int kPlaneBytes = kTokens * 16 + 16;
-template <int kTokens>
-inline constexpr int kXStageBytes =
-    kTokens == 8 ? 8 * (kQuantStride + kScaleStride) : kPlaneBytes<kTokens> * 4 * kXBlocks<kTokens>;
+inline constexpr int kXStageBytes = kTokens == 8 ? 8 * (kQuantStride + kScaleStride) : kTokens * kBoxRowBytes * 2;
 
-// A stage: `blocks` blocks of 32 columns of all tokens, zeros behind them and for tokens that are not there. 8 threads
-// copy a line of 128 bytes, 64 columns, of a row; `from`: the stage's first column in the first row.
+// A stage: 128 columns of all tokens from `column` on, zeros beyond the matrix and for tokens that are not there. One
+// thread.
 template <int kTokens>
-__device__ __forceinline__ void fill_bf16(const BatchParams& p, uint32_t stage, const std::byte* from, int blocks,
-                                          int worker) {
-  constexpr int kStep = kFillers / 8;  // tokens at a time
-  const int first = worker / 8, piece = worker % 8;
-  const uint32_t to = stage + piece * kPlaneBytes<kTokens> + first * 16;
-  from += piece * 16;
+__device__ __forceinline__ void fill_bf16(const BatchParams& p, std::byte* stage, int column, uint64_t& full) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&full)),
+               "r"(kXStageBytes<kTokens>)
+               : "memory");
 #pragma unroll
-  for (int token = 0; token < kTokens; token += kStep) {
-    const int bytes = first + token < p.rows ? 16 : 0;
-    const std::byte* row = from + min(first + token, p.rows - 1) * p.x_stride;
-#pragma unroll
-    for (int b = 0; b < kXBlocks<kTokens>; b += 2) {
-      asm volatile(
-          "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + b * 4 * kPlaneBytes<kTokens> + token * 16),
-          "l"(row + b * 64), "r"(b + piece / 4 < blocks ? bytes : 0)
-          : "memory");
-    }
+  for (int box = 0; box < 2; ++box) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
+        "[%4];" ::"r"(shared_address(stage + box * kTokens * kBoxRowBytes)),
+        "l"(&p.x_map), "r"(column + box * 64), "r"(0), "r"(shared_address(&full))
+        : "memory");
   }
+#endif
 }
 
 // A chunk of all tokens.
 __device__ __forceinline__ void fill_q8(const BatchParams& p, std::byte* stage, int chunk, int worker) {
-  for (int i = worker; i < 192; i += kFillers) {
+  for (int i = worker; i < 192; i += 32) {
     const bool scale = i >= 128;
     const int token = scale ? (i - 128) / 8 : i / 16, block = scale ? i % 8 : i % 16 / 2;
     const bool there = token < p.rows && chunk * 8 + block < p.cols / 32;
@@ -178,11 +165,10 @@ __device__ __forceinline__ void fill_q8(const BatchParams& p, std::byte* stage, 
   }
 }
 
-// The warps that bring activations. They don't make bf16 visible to the products that read it: a thread's fence would
-// wait for all of its copies that are under way. The consumers do.
+// The warp that brings activations.
 template <int kTokens>
 __device__ __forceinline__ void stream_activations(const BatchParams& p, std::byte* ring, RingBarriers& barriers) {
-  const int worker = static_cast<int>(threadIdx.x) - p.warpgroups * 128 - kFillers;
+  const int lane = static_cast<int>(threadIdx.x % 32);
   const ChunkRange range(p);
   RingPlace place;
   wait_for_dependencies();
@@ -193,13 +179,13 @@ __device__ __forceinline__ void stream_activations(const BatchParams& p, std::by
         wait_barrier(barriers.empty[place.stage], place.parity ^ 1);
         std::byte* stage = ring + place.stage * kXStageBytes<kTokens>;
         if constexpr (kTokens == 8) {
-          fill_q8(p, stage, chunk, worker);
+          fill_q8(p, stage, chunk, lane);
+          arrive_with_copies(barriers.full[place.stage]);
         } else {
-          fill_bf16<kTokens>(p, shared_address(stage), p.x + (chunk * 8 + block) * 64, chunk_blocks(p, chunk) - block,
-                             worker);
+          if (lane == 0) fill_bf16<kTokens>(p, stage, (chunk * 8 + block) * 32, barriers.full[place.stage]);
+          __syncwarp();
         }
-        arrive_with_copies(barriers.full[place.stage]);
-        place.advance(kBatchXStages);
+        place.advance(p.x_stages);
       }
     }
   }
@@ -218,7 +204,7 @@ struct Consumer {
 
   __device__ __forceinline__ const std::byte* panels() const {
     const int slots = p.warpgroups * 8, warp = static_cast<int>(threadIdx.x / 32);
-    return shared + (weights.stage * slots + warp * 2) * p.slot_bytes;
+    return shared + p.weights_at + (weights.stage * slots + warp * 2) * p.slot_bytes;
   }
   __device__ __forceinline__ void release(uint64_t& empty) const {
     __syncwarp();
@@ -236,48 +222,58 @@ struct Consumer {
   }
 };
 
-// One block of 32 columns, whose activations' operand is `x`.
+// One block of 32 columns, whose activations are at the place `x`.
 template <DType type, int kTokens>
-__device__ __forceinline__ void multiply_block(const RawBlock<type>& raw, uint64_t x, float (&sums)[kTokens / 2],
+__device__ __forceinline__ void multiply_block(const RawBlock<type>& raw, uint32_t x, float (&sums)[kTokens / 2],
                                                uint32_t (&a)[2][4]) {
   bf16_operands<type>(raw, static_cast<int>(threadIdx.x % 4), a);
   fence_products(a);
 #pragma unroll
-  for (int i = 0; i < 2; ++i) multiply_columns(sums, a[i], x + i * (kPlaneBytes<kTokens> * 2 / 16));
+  for (int i = 0; i < 2; ++i) multiply_columns(sums, a[i], column_operand(x + i * 2));
   commit_products();
 }
 
-// The block's chunks of a tile, weights as bf16. Two groups of products are under way, each with operands of its own.
-// A stage of activations is done whole: blocks that are not there have scales of zero, and finite integers.
+// Whether what the next block is made from is loaded before a block is decoded: else behind it. Where there are
+// registers for it; with too few, products wait for each other.
+template <int kTokens>
+inline constexpr bool kLoadsAhead = !kPaired<kTokens>;
+
+// The block's chunks of a tile, weights as bf16. Two groups of products are under way, each with operands of its own. A
+// stage of activations is done whole: blocks that are not there have scales of zero, and finite integers. The block
+// behind a chunk's last is loaded too, and never used.
 template <DType type, int kTokens>
 __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& range, float (&sums)[kTokens / 2]) {
   constexpr int kBlocks = kXBlocks<kTokens>;
   const int lane = static_cast<int>(threadIdx.x % 32);
   uint32_t a[2][2][4];
-  RawBlock<type> raw;
+  constexpr int kRaw = kLoadsAhead<kTokens> ? 2 : 1;
+  RawBlock<type> raw[kRaw];
+  const uint32_t ring = column_place(shared_address(c.shared));
   for (int chunk = range.begin; chunk < range.end; ++chunk) {
     wait_barrier(c.weight_barriers.full[c.weights.stage], c.weights.parity);
     const std::byte* panels = c.panels();
     const int blocks = known_blocks<type>(c.p, chunk);
-    const auto load = [&](int block) { raw.load(panels, c.p.slot_bytes, blocks, block, lane / 4, lane % 4, c.scales); };
+    const auto load = [&](RawBlock<type>& to, int block) {
+      to.load(panels, c.p.slot_bytes, blocks, block, lane / 4, lane % 4, c.scales);
+    };
     __syncwarp();
     prepare_pairs<type>(panels, c.p.slot_bytes, blocks, c.scales);
     __syncwarp();
-    load(0);
+    load(raw[0], 0);
     for (int block = 0; block < blocks; block += kBlocks) {
-      const uint64_t x =
-          column_operand(shared_address(c.shared + c.p.x_at + c.x.stage * kXStageBytes<kTokens>), kPlaneBytes<kTokens>);
+      const uint32_t x = ring + c.x.stage * (kXStageBytes<kTokens> / 16);
       wait_barrier(c.x_barriers.full[c.x.stage], c.x.parity);
-      fence_shared_operand();
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
+        if (kLoadsAhead<kTokens>) load(raw[(i + 1) % kRaw], block + i + 1);
         wait_products<1>();
         if (i == 1) c.release_held();
-        multiply_block<type, kTokens>(raw, x + i * (kPlaneBytes<kTokens> * 4 / 16), sums, a[i % 2]);
-        load(min(block + i + 1, 7));
+        multiply_block<type, kTokens>(raw[i % kRaw], x + i / 2 * (kTokens * kBoxRowBytes / 16) + i % 2 * 4, sums,
+                                      a[i % 2]);
+        if (!kLoadsAhead<kTokens>) load(raw[0], block + i + 1);
       }
       c.held = c.x.stage;
-      c.x.advance(kBatchXStages);
+      c.x.advance(c.p.x_stages);
     }
     c.release(c.weight_barriers.empty[c.weights.stage]);
     c.weights.advance(c.p.stages);
@@ -347,7 +343,7 @@ __device__ __forceinline__ void consume_q8(Consumer& c, const ChunkRange& range,
     __syncwarp();
     prepare_floats<type>(panels, c.p.slot_bytes, blocks, c.scales);
     __syncwarp();
-    const std::byte* x = c.shared + c.p.x_at + c.x.stage * kXStageBytes<8>;
+    const std::byte* x = c.shared + c.x.stage * kXStageBytes<8>;
     wait_barrier(c.x_barriers.full[c.x.stage], c.x.parity);
     if (blocks == 8) {
 #pragma unroll
@@ -356,7 +352,7 @@ __device__ __forceinline__ void consume_q8(Consumer& c, const ChunkRange& range,
       for (int block = 0; block < blocks; ++block) multiply_q8_block<type>(c, panels, blocks, block, x, sums);
     }
     c.release(c.x_barriers.empty[c.x.stage]);
-    c.x.advance(kBatchXStages);
+    c.x.advance(c.p.x_stages);
     c.release(c.weight_barriers.empty[c.weights.stage]);
     c.weights.advance(c.p.stages);
   }
@@ -371,48 +367,61 @@ __device__ __forceinline__ void consume(Consumer& c, const ChunkRange& range, fl
   }
 }
 
+// By one thread, before a __syncthreads().
+template <int kTokens>
+__device__ __forceinline__ void init_barriers(const BatchParams& p, RingBarriers& weights, RingBarriers& x) {
+  init_ring(weights, p.stages, p.warpgroups * 4);
+  for (int s = 0; s < p.x_stages; ++s) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&x.full[s])), "r"(kTokens == 8 ? 32 : 1));
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&x.empty[s])), "r"(p.warpgroups * 4));
+  }
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
 template <DType type_a, DType type_b, int kTokens>
-__global__ void __launch_bounds__(kBatchThreads, 1) batch_kernel(const __grid_constant__ BatchParams p) {
+__global__ void __launch_bounds__(kBatchThreads<kTokens>, kPaired<kTokens> ? 2 : 1)
+    batch_kernel(const __grid_constant__ BatchParams p) {
   if constexpr (kTokens > 8 && !kHasProducts) {
     return;  // never launched there: batch_serves
   } else {
-    extern __shared__ __align__(128) std::byte shared[];
+    extern __shared__ __align__(128) std::byte dynamic[];
     __shared__ RingBarriers weight_barriers, x_barriers;
+    std::byte* shared = dynamic + (-shared_address(dynamic) & 1023);
     const int consumers = p.warpgroups * 128, warp = static_cast<int>(threadIdx.x / 32);
-    if (threadIdx.x == 0) {
-      init_batch_ring(weight_barriers, p.stages, p.warpgroups * 4);
-      init_batch_ring(x_barriers, kBatchXStages, p.warpgroups * 4);
-    }
+    if (threadIdx.x == 0) init_barriers<kTokens>(p, weight_barriers, x_barriers);
     __syncthreads();
     allow_dependents();
     if (static_cast<int>(threadIdx.x) >= consumers) {
-      if (warp < p.warpgroups * 4 + kFillers / 32) {
+      if constexpr (!kPaired<kTokens>) lower_registers<kFillerRegisters>();
+      if (warp == p.warpgroups * 4) {
         constexpr int kChunks[2] = {panel_type(type_a).chunk_bytes(8), panel_type(type_b).chunk_bytes(8)};
-        stream_weights(p, shared, weight_barriers, kChunks);
+        stream_weights(p, shared + p.weights_at, weight_barriers, kChunks);
         wait_for_dependencies();
+      } else if (warp == p.warpgroups * 4 + 1) {
+        stream_activations<kTokens>(p, shared, x_barriers);
       } else {
-        stream_activations<kTokens>(p, shared + p.x_at, x_barriers);
+        wait_for_dependencies();
       }
+      __syncwarp();
+      for (int i = 0; i < 2 && p.splits > 1; ++i) meet_cluster();
     } else {
+      if constexpr (!kPaired<kTokens>) raise_registers<kConsumerRegisters>();
       wait_for_dependencies();
       Consumer c{p, shared, weight_barriers, x_barriers, shared + p.scales_at + warp * 1024};
       const ChunkRange range(p);
       for (int tile = static_cast<int>(blockIdx.x) / p.splits; tile < p.tiles;
            tile += static_cast<int>(gridDim.x) / p.splits) {
         float sums[kTokens / 2] = {};
-        if (type_a == type_b || p.segment[find_segment(p, tile)].type == 0) {
+        if (type_a == type_b || p.segment[find_segment(p, tile * p.warpgroups + warp / 4)].type == 0) {
           consume<type_a, kTokens>(c, range, sums);
         } else {
           consume<type_b, kTokens>(c, range, sums);
         }
-        if (p.staged) {
-          stage_sums<kTokens>(p, reinterpret_cast<float*>(shared), sums);
-        } else {
-          store_sums<kTokens>(p, tile, sums);
-        }
+        store_sums<kTokens>(p, reinterpret_cast<float*>(shared + p.staged_at), tile, sums);
       }
     }
-    if (p.staged) store_staged<kTokens>(p, reinterpret_cast<const float*>(shared));
   }
 }
 
@@ -421,7 +430,7 @@ template <DType type_a, DType type_b, int kTokens>
 void launch_batch_kernel(const Queue& queue, const BatchLaunch& launch) {
   LaunchShape shape;
   shape.grid = dim3(static_cast<unsigned>(launch.plan.blocks));
-  shape.block = dim3(static_cast<unsigned>((launch.plan.cut.warpgroups + 1) * 128));
+  shape.block = dim3(static_cast<unsigned>(launch.plan.cut.warpgroups * 128 + batch_fillers(kTokens)));
   shape.shared_bytes = launch.plan.shared_bytes;
   shape.chained = true;
   shape.cluster = launch.plan.cut.splits;
@@ -440,8 +449,8 @@ void launch_batch_pair(const Queue& queue, const BatchLaunch& launch) {
       return launch_batch_kernel<type_a, type_b, 32>(queue, launch);
     case 64:
       return launch_batch_kernel<type_a, type_b, 64>(queue, launch);
-    case 96:
-      return launch_batch_kernel<type_a, type_b, 96>(queue, launch);
+    case 104:
+      return launch_batch_kernel<type_a, type_b, 104>(queue, launch);
     default:
       return launch_batch_kernel<type_a, type_b, 128>(queue, launch);
   }

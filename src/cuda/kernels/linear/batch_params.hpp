@@ -1,6 +1,8 @@
 // What the small-batch kernels are given: by value, in constant memory. See launch/linear_batch.hpp.
 #pragma once
 
+#include <cuda.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -15,11 +17,12 @@ struct BatchSegment {
   int64_t out_stride;  // bytes
   int rows;
   int panels;
-  int first_tile;  // among all segments' tiles
-  int type;        // 0 or 1: which of the kernel's two
+  int first_group;  // of 64 rows, among all segments' groups
+  int type;         // 0 or 1: which of the kernel's two
 };
 
 struct BatchParams {
+  CUtensorMap x_map;                   // of bf16 x: the pass's rows, in boxes of 64 columns of the kernel's tokens
   BatchSegment segment[kMaxSegments];  // of a glu: gate, up
   int segments;
   int tiles;
@@ -33,10 +36,12 @@ struct BatchParams {
   int panel_bytes[2];  // of each type
   int slot_bytes;      // of a panel's chunk in a stage
   int stages;          // of the ring of weights
-  int x_at;            // in shared memory: the ring of activations
+  int x_stages;        // of the ring of activations
+  int weights_at;      // in shared memory: the ring of weights
   int scales_at;       // in shared memory: each warp's scales
   int x_scales_at;     // in a q8 row
-  bool staged;         // sums go through shared memory: where splits or q8 blocks are put together
+  int staged_at;       // in shared memory: staged sums
+  int staged_tokens;   // at a time: a multiple of 8
   bool glu;
   const float* residual;  // at the segment's out_stride
   // Of a glu:
@@ -46,10 +51,15 @@ struct BatchParams {
   graph::Activation activation;
 };
 
+// Threads of a block that fill rings.
+constexpr int batch_fillers(int tokens) {
+  return tokens <= kBatchPairedTokens ? 64 : 128;
+}
+
 // One pass, in the unit that has the kernels of the plan's types.
 struct BatchLaunch {
   BatchPlan plan;
-  int tokens = 0;  // the kernel's: 8, 16, 32, 64, 96 or 128
+  int tokens = 0;  // the kernel's: 8, 16, 32, 64, 104 or 128
   BatchParams params;
 };
 

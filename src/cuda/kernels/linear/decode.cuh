@@ -50,19 +50,6 @@ __device__ __forceinline__ void for_each_span(const DecodeParams& p, int begin, 
   }
 }
 
-// The ring's place, for either side.
-struct RingCursor {
-  int stage = 0;
-  uint32_t parity = 0;
-
-  __device__ __forceinline__ void advance(int stages) {
-    if (++stage == stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 __device__ __forceinline__ void consumer_barrier() {
   asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
 }
@@ -78,7 +65,7 @@ inline constexpr int kUnitPieces = panel_type(type).plain() ? 4 * panel_type(typ
 struct Filler {
   std::byte* ring;
   RingBarriers& barriers;
-  RingCursor cursor;
+  RingPlace cursor;
 };
 
 // All tiles of the span.
@@ -93,7 +80,7 @@ __device__ __forceinline__ void stream_span(const DecodeParams& p, const Span& s
     const std::byte* to =
         span.panels + static_cast<int64_t>(panel) * panel_bytes + (unit - panel * p.panel_units) * kUnitBytes<type>;
     const int bytes = static_cast<int>(to - from);
-    RingCursor& cursor = filler.cursor;
+    RingPlace& cursor = filler.cursor;
     wait_barrier(filler.barriers.empty[cursor.stage], cursor.parity ^ 1);
     fill_tile(filler.ring + cursor.stage * p.stage_bytes, from, bytes, filler.barriers.full[cursor.stage]);
     from = to;
@@ -119,7 +106,7 @@ __device__ __forceinline__ void store_sums(float (&sums)[kTokens][2], float* par
 // A consumer warp: its units of the span.
 template <DType type, int kTokens>
 __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& span, const std::byte* ring,
-                                             RingBarriers& barriers, RingCursor& cursor, const std::byte* act,
+                                             RingBarriers& barriers, RingPlace& cursor, const std::byte* act,
                                              float* partial) {
   constexpr PanelType kType = panel_type(type);
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
@@ -305,7 +292,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
     wait_for_dependencies();
     return;
   }
-  RingCursor cursor;
+  RingPlace cursor;
   float4 norm_weights[kNormQuads];
   load_norm_weights(p, norm_weights);
   wait_for_dependencies();

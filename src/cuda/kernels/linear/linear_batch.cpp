@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "cuda/kernels/linear/batch_params.hpp"
+#include "cuda/kernels/linear/units.hpp"
 #include "cuda/launch/panel_types.hpp"
 
 namespace minfer::cuda {
@@ -24,21 +25,19 @@ constexpr BatchUnit kBatchUnits[] = {
     {DType::q4_0, DType::q4_1, launch_batch_q4_0},
 };
 
-bool serves(const BatchUnit& unit, DType dtype) {
-  return unit.a == dtype || unit.b == dtype;
-}
-
-const BatchUnit* find_unit(DType a, DType b) {
-  for (const BatchUnit& unit : kBatchUnits) {
-    if (serves(unit, a) && serves(unit, b)) return &unit;
-  }
-  return nullptr;
-}
-
 constexpr int64_t kChunkColumns = kPanelBlock * kPanelChunkBlocks;
 // The barriers, which are not in the dynamic part.
 constexpr int64_t kStaticBytes = 512;
 constexpr int64_t kWarpScaleBytes = 1024;
+// What a multiprocessor keeps for itself, for each block; what is lost to the rings' alignment.
+constexpr int64_t kReservedBytes = 1024;
+constexpr int64_t kAlignment = 1024;
+// Consumers load a block beyond a chunk's last.
+constexpr int64_t kOneBlock = 128;
+// With fewer stages a block takes all of a multiprocessor's memory.
+constexpr int kPairedStages = 3;
+// Tokens whose sums are staged at a time where a block has several tiles.
+constexpr int kStagedTokens = 16;
 // The rows from which the kernels for tokens in 8-bit form are left for those for bf16.
 constexpr int64_t kQ8Rows = kDecodeRows;
 // Costs in halves of what 64 rows by 256 columns take. Every chunk brings its tokens as well, however many rows it has;
@@ -47,20 +46,19 @@ constexpr int64_t kChunkCost = 1;
 constexpr int64_t kTileCost = 4;
 constexpr int64_t kSplitCost = 4;
 
-int64_t panels_of(const PanelMatrix& matrix) {
-  return (matrix.rows + kPanelRows - 1) / kPanelRows;
+int64_t count_groups(const BatchShape& shape) {
+  const int64_t panels = shape.glu ? 4 : 8;
+  int64_t groups = 0;
+  for (int s = 0; s < shape.segments; ++s) groups += (shape.panels[s] + panels - 1) / panels;
+  return groups;
 }
 
-int64_t count_tiles(const BatchShape& shape, int warpgroups) {
-  const int64_t panels = shape.glu ? 4 * warpgroups : 8 * warpgroups;
-  int64_t tiles = 0;
-  for (int s = 0; s < shape.segments; ++s) tiles += (shape.panels[s] + panels - 1) / panels;
-  return tiles;
-}
-
-// Bytes of a stage of activations.
+// Bytes of a stage of activations, and how many there are.
 int64_t x_stage_bytes(int tokens) {
-  return tokens == 8 ? 8 * (272 + 72) : (int64_t{tokens} * 16 + 16) * 4 * (tokens <= 32 ? 8 : tokens <= 64 ? 4 : 2);
+  return tokens == 8 ? 8 * (272 + 72) : int64_t{tokens} * 256;
+}
+int x_stages(int tokens) {
+  return tokens == 8 || tokens == 64 ? 4 : 3;
 }
 
 constexpr int64_t round_up(int64_t value, int64_t unit) {
@@ -71,7 +69,7 @@ constexpr int64_t round_up(int64_t value, int64_t unit) {
 
 bool batch_serves(const Capabilities& capabilities, DType a, DType b, int64_t rows) {
   if (rows > kQ8Rows && capabilities.major != 9) return false;
-  return find_unit(a, b) != nullptr;
+  return find_unit(kBatchUnits, a, b) != nullptr;
 }
 
 bool prefers_batch(const Capabilities& capabilities, DType dtype, int64_t rows) {
@@ -82,6 +80,7 @@ bool prefers_batch(const Capabilities& capabilities, DType dtype, int64_t rows) 
 
 BatchCut cut_batch(const Capabilities& capabilities, const BatchShape& shape) {
   const int64_t chunks = (shape.cols + kChunkColumns - 1) / kChunkColumns;
+  const int64_t groups = count_groups(shape);
   BatchCut best;
   int64_t least = 0;
   for (int splits = 1; splits <= kBatchMaxSplits; splits *= 2) {
@@ -90,7 +89,7 @@ BatchCut cut_batch(const Capabilities& capabilities, const BatchShape& shape) {
     const int64_t places = splits <= 2 ? capabilities.multiprocessors / splits * splits
                                        : capabilities.multiprocessors / kBatchMaxSplits * kBatchMaxSplits;
     for (int warpgroups = kBatchMaxWarpgroups; warpgroups >= 1; --warpgroups) {
-      const int64_t tiles = count_tiles(shape, warpgroups);
+      const int64_t tiles = (groups + warpgroups - 1) / warpgroups;
       const int64_t waves = (tiles * splits + places - 1) / std::max<int64_t>(places, 1);
       const int64_t part = (chunks + splits - 1) / splits;
       const int64_t cost = waves * (part * (2 * warpgroups + kChunkCost) + kTileCost + (splits > 1 ? kSplitCost : 0));
@@ -103,44 +102,77 @@ BatchCut cut_batch(const Capabilities& capabilities, const BatchShape& shape) {
 }
 
 int batch_tokens(int64_t rows) {
-  for (const int tokens : {8, 16, 32, 64, 96}) {
+  for (const int tokens : {8, 16, 32, 64, 104}) {
     if (rows <= tokens) return tokens;
   }
   return kBatchMaxTokens;
 }
 
-BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, int tokens, bool staged) {
+BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, int tokens) {
   BatchPlan plan;
   plan.cut = cut_batch(capabilities, shape);
   const BatchCut& cut = plan.cut;
-  plan.staged = staged || cut.splits > 1;
-  plan.blocks = static_cast<int>(plan.staged ? cut.tiles * cut.splits
-                                             : std::min<int64_t>(cut.tiles, capabilities.multiprocessors));
+  const bool one_tile = cut.splits > 1 || cut.tiles <= capabilities.multiprocessors;
+  plan.blocks = static_cast<int>(one_tile ? cut.tiles * cut.splits : capabilities.multiprocessors);
   for (const DType dtype : shape.types) {
     plan.slot_bytes = std::max(plan.slot_bytes, panel_type(dtype).chunk_bytes(static_cast<int>(kPanelChunkBlocks)));
   }
   const int64_t stage = int64_t{plan.slot_bytes} * cut.warpgroups * 8;
-  const int64_t x_bytes = round_up(kBatchXStages * x_stage_bytes(tokens), 128);
+  plan.x_stages = x_stages(tokens);
+  plan.weights_at = static_cast<int>(round_up(plan.x_stages * x_stage_bytes(tokens), 128));
   const int64_t scale_bytes = cut.warpgroups * 4 * kWarpScaleBytes;
+  plan.staged_tokens = one_tile ? tokens : std::min(tokens, kStagedTokens);
+  const int64_t staged_bytes = int64_t{plan.staged_tokens} * (cut.warpgroups * 64 + 4) * 4;
+  const int64_t fixed = plan.weights_at + scale_bytes + (one_tile ? kOneBlock : staged_bytes) + kAlignment;
   const int64_t own = capabilities.shared_bytes_per_block - kStaticBytes;
-  plan.stages = static_cast<int>(std::clamp<int64_t>((own - x_bytes - scale_bytes) / (stage + 16), 0, kBatchMaxStages));
-  plan.x_at = static_cast<int>(round_up(plan.stages * stage, 128));
-  plan.scales_at = static_cast<int>(plan.x_at + x_bytes);
-  const int64_t staged_bytes = plan.staged ? int64_t{tokens} * (cut.warpgroups * 64 + 4) * 4 : 0;
-  plan.shared_bytes = std::max(plan.scales_at + scale_bytes, staged_bytes);
+  const int64_t half = capabilities.shared_bytes_per_multiprocessor / 2 - kReservedBytes - kStaticBytes;
+  const auto stages_in = [&](int64_t bytes) {
+    return static_cast<int>(std::clamp<int64_t>((bytes - fixed) / stage, 0, kBatchMaxStages));
+  };
+  if (tokens <= kBatchPairedTokens) plan.stages = stages_in(half);
+  if (plan.stages < kPairedStages) plan.stages = stages_in(own);
+  plan.scales_at = static_cast<int>(plan.weights_at + plan.stages * stage);
+  const int64_t rings_end = plan.scales_at + scale_bytes;
+  plan.staged_at = one_tile ? 0 : static_cast<int>(rings_end);
+  plan.shared_bytes =
+      (one_tile ? std::max(rings_end + kOneBlock, staged_bytes) : rings_end + staged_bytes) + kAlignment;
   if (plan.shared_bytes > own) plan.stages = 0;
   return plan;
 }
 
 namespace {
 
+// The pass's rows as tensor copies read them: boxes of 64 columns of `tokens` rows, laid as wgmma.cuh says; zeros
+// beyond the matrix.
+void map_tokens(BatchParams& p, int tokens) {
+  static const auto encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    check_status(
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found),
+        "linear/batch");
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(p.cols), static_cast<cuuint64_t>(p.rows)};
+  const cuuint64_t stride = static_cast<cuuint64_t>(p.x_stride);
+  const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(tokens)}, steps[2] = {1, 1};
+  // The driver does not write through the address; its signature is older than const.
+  void* data = const_cast<std::byte*>(p.x);
+  if (encode == nullptr ||
+      encode(&p.x_map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, data, sizes, &stride, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS) {
+    fail(ErrorCode::device, "the driver can't describe {} rows of {} columns for tensor copies", p.rows, p.cols);
+  }
+}
+
 // Passes over the rows, each with the parameters of its rows.
-void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& shape, const Rows& x, bool staged,
+void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& shape, const Rows& x,
                    const BatchParams& base) {
   for (int64_t row = 0; row < x.rows;) {
     BatchLaunch launch;
     launch.tokens = x.format == ActivationFormat::q8 ? 8 : std::max(batch_tokens(x.rows - row), 16);
-    launch.plan = plan_batch(*queue.capabilities, shape, launch.tokens, staged);
+    launch.plan = plan_batch(*queue.capabilities, shape, launch.tokens);
     const BatchPlan& plan = launch.plan;
     if (plan.stages < 2) {
       fail(ErrorCode::unsupported, "a small batch's tiles don't fit the shared memory of {} ({} bytes a block)",
@@ -153,21 +185,24 @@ void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& 
     p.splits = plan.cut.splits;
     p.stages = plan.stages;
     p.slot_bytes = plan.slot_bytes;
-    p.x_at = plan.x_at;
+    p.x_stages = plan.x_stages;
+    p.weights_at = plan.weights_at;
     p.scales_at = plan.scales_at;
-    p.staged = plan.staged;
+    p.staged_at = plan.staged_at;
+    p.staged_tokens = plan.staged_tokens;
     p.cols = static_cast<int>(x.width);
     p.chunks = static_cast<int>((x.width + kChunkColumns - 1) / kChunkColumns);
     p.x_stride = row_stride(x.format, x.width);
     p.x_scales_at = static_cast<int>(q8_quants_bytes(x.width));
     p.x = x.data + row * p.x_stride;
     p.rows = static_cast<int>(std::min<int64_t>(launch.tokens, x.rows - row));
+    if (x.format == ActivationFormat::bf16) map_tokens(p, launch.tokens);
     int first = 0;
     for (int s = 0; s < p.segments; ++s) {
       BatchSegment& segment = p.segment[s];
       if (segment.out != nullptr) segment.out += row * segment.out_stride;
-      segment.first_tile = p.glu ? 0 : first;
-      first += static_cast<int>((segment.panels + 8 * p.warpgroups - 1) / (8 * p.warpgroups));
+      segment.first_group = p.glu ? 0 : first;
+      first += (segment.panels + 7) / 8;
     }
     if (p.residual != nullptr) p.residual += row * (p.segment[0].out_stride / static_cast<int64_t>(sizeof(float)));
     if (p.out != nullptr) p.out += row * p.out_stride;
@@ -193,27 +228,12 @@ BatchSegment segment_of(const PanelMatrix& weight, const float* bias, const Batc
 }
 
 const BatchUnit& unit_of(DType a, DType b) {
-  const BatchUnit* unit = find_unit(a, b);
+  const BatchUnit* unit = find_unit(kBatchUnits, a, b);
   if (unit == nullptr) {
     fail(ErrorCode::unsupported, "no CUDA small-batch kernel for weights of {} and {} in one product",
          tensor::dtype_info(a).name, tensor::dtype_info(b).name);
   }
   return *unit;
-}
-
-// The unit that serves segment `first` and most of those that are left.
-const BatchUnit& choose_unit(const LinearArgs& args, const bool (&done)[kMaxSegments], int first) {
-  const BatchUnit* best = &unit_of(args.segment[first].weight.dtype, args.segment[first].weight.dtype);
-  int most = 0;
-  for (const BatchUnit& unit : kBatchUnits) {
-    if (!serves(unit, args.segment[first].weight.dtype)) continue;
-    int served = 0;
-    for (int s = first; s < args.segments; ++s) served += !done[s] && serves(unit, args.segment[s].weight.dtype);
-    if (served <= most) continue;
-    most = served;
-    best = &unit;
-  }
-  return *best;
 }
 
 // Of both types of a launch. `used`: which of the unit's it has.
@@ -233,7 +253,9 @@ void launch_linear_batch(const Queue& queue, const LinearArgs& args) {
   for (int first = 0; first < args.segments; ++first) {
     check_input(args.x, args.segment[first].weight);
     if (done[first]) continue;
-    const BatchUnit& unit = choose_unit(args, done, first);
+    const DType dtype = args.segment[first].weight.dtype;
+    const BatchUnit* chosen = choose_unit(kBatchUnits, args, done, first);
+    const BatchUnit& unit = chosen != nullptr ? *chosen : unit_of(dtype, dtype);
     BatchShape shape;
     shape.cols = args.x.width;
     BatchParams p{};
@@ -251,7 +273,7 @@ void launch_linear_batch(const Queue& queue, const LinearArgs& args) {
     }
     p.residual = args.residual;
     set_types(unit, used, args.x.width, shape, p);
-    launch_passes(queue, unit, shape, args.x, false, p);
+    launch_passes(queue, unit, shape, args.x, p);
   }
 }
 
@@ -277,7 +299,7 @@ void launch_linear_glu_batch(const Queue& queue, const LinearGluArgs& args) {
   p.activation = args.activation;
   const bool used[2] = {args.gate.dtype == unit.a, args.gate.dtype != unit.a};
   set_types(unit, used, args.x.width, shape, p);
-  launch_passes(queue, unit, shape, args.x, args.out.format == ActivationFormat::q8, p);
+  launch_passes(queue, unit, shape, args.x, p);
 }
 
 }  // namespace minfer::cuda

@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "cuda/kernels/linear/decode_prepare.hpp"
+#include "cuda/kernels/linear/units.hpp"
 #include "cuda/launch/panel_types.hpp"
 
 namespace minfer::cuda {
@@ -27,17 +28,13 @@ constexpr DecodeUnit kDecodeUnits[] = {
     {DType::f32, DType::f32, launch_decode_f32},
 };
 
-bool serves(const DecodeUnit& unit, DType dtype) {
-  return unit.a == dtype || unit.b == dtype;
-}
-
-const DecodeUnit& find_unit(DType a, DType b) {
-  if (!decode_pairs(a, b)) {
+const DecodeUnit& unit_of(DType a, DType b) {
+  const DecodeUnit* unit = find_unit(kDecodeUnits, a, b);
+  if (unit == nullptr) {
     fail(ErrorCode::unsupported, "no CUDA decode kernel for weights of {} and {} in one product",
          tensor::dtype_info(a).name, tensor::dtype_info(b).name);
   }
-  return *std::find_if(std::begin(kDecodeUnits), std::end(kDecodeUnits),
-                       [&](const DecodeUnit& unit) { return serves(unit, a) && serves(unit, b); });
+  return *unit;
 }
 
 // Of 512 columns.
@@ -102,17 +99,8 @@ DecodePlan plan_decode(const Capabilities& capabilities, const DecodeShape& shap
 }
 
 bool decode_pairs(DType a, DType b) {
-  return std::any_of(std::begin(kDecodeUnits), std::end(kDecodeUnits),
-                     [&](const DecodeUnit& unit) { return serves(unit, a) && serves(unit, b); });
+  return find_unit(kDecodeUnits, a, b) != nullptr;
 }
-
-namespace {
-
-int64_t panels_of(const PanelMatrix& matrix) {
-  return (matrix.rows + kPanelRows - 1) / kPanelRows;
-}
-
-}  // namespace
 
 DecodeLaunch prepare_decode(const Queue& queue, const DecodeShape& shape, ActivationFormat format,
                             const InputNorm& norm, const DecodeTuning& tuning) {
@@ -203,22 +191,6 @@ void launch_unit(const Queue& queue, const LinearArgs& args, const DecodeUnit& u
   }
 }
 
-// The unit that serves segment `first` and most of those that are left.
-const DecodeUnit& choose_unit(const LinearArgs& args, const bool (&done)[kMaxSegments], int first) {
-  const DecodeUnit* best = nullptr;
-  int most = 0;
-  for (const DecodeUnit& unit : kDecodeUnits) {
-    if (!serves(unit, args.segment[first].weight.dtype)) continue;
-    int served = 0;
-    for (int s = first; s < args.segments; ++s) served += !done[s] && serves(unit, args.segment[s].weight.dtype);
-    if (served <= most) continue;
-    most = served;
-    best = &unit;
-  }
-  if (best != nullptr) return *best;
-  return find_unit(args.segment[first].weight.dtype, args.segment[first].weight.dtype);
-}
-
 }  // namespace
 
 void launch_linear_decode(const Queue& queue, const LinearArgs& args, const DecodeTuning& tuning) {
@@ -228,7 +200,9 @@ void launch_linear_decode(const Queue& queue, const LinearArgs& args, const Deco
   for (int first = 0; first < args.segments; ++first) {
     check_input(args.x, args.norm, args.segment[first].weight);
     if (done[first]) continue;
-    const DecodeUnit& unit = choose_unit(args, done, first);
+    const DType dtype = args.segment[first].weight.dtype;
+    const DecodeUnit* best = choose_unit(kDecodeUnits, args, done, first);
+    const DecodeUnit& unit = best != nullptr ? *best : unit_of(dtype, dtype);
     bool chosen[kMaxSegments] = {};
     for (int s = first; s < args.segments; ++s) {
       chosen[s] = !done[s] && serves(unit, args.segment[s].weight.dtype);
@@ -242,7 +216,7 @@ void launch_linear_glu_decode(const Queue& queue, const LinearGluArgs& args, con
   check_input(args.x, args.norm, args.gate);
   check_input(args.x, args.norm, args.up);
   check(args.gate.rows == args.up.rows, "gate and up have different numbers of rows");
-  const DecodeUnit& unit = find_unit(args.gate.dtype, args.up.dtype);
+  const DecodeUnit& unit = unit_of(args.gate.dtype, args.up.dtype);
   const int64_t panels = panels_of(args.gate);
   const bool used[2] = {args.gate.dtype == unit.a || args.up.dtype == unit.a,
                         args.gate.dtype != unit.a || args.up.dtype != unit.a};
