@@ -8,6 +8,7 @@
 #include "cuda/kernels/experts/entry_params.hpp"
 #include "cuda/kernels/experts/tile_params.hpp"
 #include "cuda/kernels/linear/decode_prepare.hpp"
+#include "cuda/kernels/linear/units.hpp"
 #include "cuda/launch/panel_types.hpp"
 
 namespace minfer::cuda {
@@ -57,10 +58,6 @@ const TileUnit* find_tile_unit(DType dtype) {
   const auto* unit =
       std::find_if(std::begin(kTileUnits), std::end(kTileUnits), [&](const TileUnit& u) { return u.dtype == dtype; });
   return unit == std::end(kTileUnits) ? nullptr : unit;
-}
-
-int64_t panels_of(const PanelMatrix& matrix) {
-  return (matrix.rows + kPanelRows - 1) / kPanelRows;
 }
 
 void check_rows(const Routes& routes, const Rows& x, bool by_entry, const PanelMatrix& matrix, const Rows& out) {
