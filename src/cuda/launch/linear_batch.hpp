@@ -20,7 +20,7 @@ inline constexpr int kBatchMaxWarpgroups = 3;
 inline constexpr int kBatchMaxSplits = 8;  // a cluster's most blocks
 inline constexpr int kBatchMaxStages = 8;
 inline constexpr int kBatchMaxTokens = 128;    // a pass
-inline constexpr int64_t kBatchFirstRows = 3;  // of Q4_K and Q6_K: from here on it is faster than decode
+inline constexpr int64_t kBatchFirstRows = 5;  // of Q4_K and Q6_K: from here on it is faster than decode
 
 // What a plan is made for: one launch.
 struct BatchShape {

@@ -29,12 +29,11 @@ constexpr DecodeUnit kDecodeUnits[] = {
 };
 
 const DecodeUnit& unit_of(DType a, DType b) {
-  const DecodeUnit* unit = find_unit(kDecodeUnits, a, b);
-  if (unit == nullptr) {
+  if (!decode_pairs(a, b)) {
     fail(ErrorCode::unsupported, "no CUDA decode kernel for weights of {} and {} in one product",
          tensor::dtype_info(a).name, tensor::dtype_info(b).name);
   }
-  return *unit;
+  return *find_unit(kDecodeUnits, a, b);
 }
 
 // Of 512 columns.
