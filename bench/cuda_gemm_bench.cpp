@@ -149,7 +149,7 @@ void Bench::decode_types() {
 void Bench::row_ops(int64_t rows) {
   const TestRows x(ActivationFormat::f32, rows, kWidth, random_floats(rows * kWidth, 1.0F, 1));
   const TestArray weight(random_floats(kWidth, 1.0F, 2));
-  const auto format = rows > kSmallBatchRows ? ActivationFormat::bf16 : ActivationFormat::q8;
+  const auto format = rows > kDecodeRows ? ActivationFormat::bf16 : ActivationFormat::q8;
   const TestRows out(format, rows, kWidth);
   const TestRows gate(ActivationFormat::f32, rows, kHidden, random_floats(rows * kHidden, 1.0F, 3));
   const TestRows inner(format, rows, kHidden);

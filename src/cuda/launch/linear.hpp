@@ -1,7 +1,6 @@
 // Matrix products with weights in panels: y = x W^T (+ bias) (+ residual), for all row counts. Three families:
 //   kernels/linear/ decode       1 to kDecodeRows rows: weights streamed once, 8-bit dot products (quantized types) or
 //                                f32 products (plain types), the norm of one or two rows as part of it
-//
 //   kernels/linear/ small batch  to kSmallBatchRows rows, common quantized types: tensor cores on the same panels
 //   kernels/gemm/   prefill      beyond: panels decoded to bf16 (F16 and F32 weights: tf32) tile by tile into a bounded
 //                                scratch, cuBLASLt
@@ -17,7 +16,7 @@
 namespace minfer::cuda {
 
 inline constexpr int64_t kDecodeRows = 8;
-inline constexpr int64_t kSmallBatchRows = 64;
+inline constexpr int64_t kSmallBatchRows = 128;
 // Rows whose norm can be part of a product, of the decode family alone: every block normalises them anew.
 inline constexpr int64_t kNormRows = 2;
 inline constexpr int64_t kNormColumns = 8192;

@@ -3,11 +3,11 @@
 // registers, next to the tensor cores (x: bf16), as exact as prefill's; that needs compute capability 9.0 itself.
 //
 // A group is 64 rows of a matrix, 8 panels (of a glu: 4 panels of gate and 4 of up, alternating), a tile a group for
-// each of a block's `warpgroups`, those of all segments behind one another. Two more warps stream the tile's weights,
-// chunk by chunk (256 columns), and the tokens through two rings in shared memory. Where there are too few tiles for
-// the card, the blocks of a cluster share a tile's chunks and add their sums in the order of the blocks. The cut
-// depends on the weights and the card, never on the number of rows: a row's result depends on its weights and its token
-// alone.
+// each of a block's `warpgroups`, those of all segments behind one another. One more warpgroup streams the tile's
+// weights, chunk by chunk (256 columns), and the tokens through two rings in shared memory. Where there are too few
+// tiles for the card, the blocks of a cluster share a tile's chunks and add their sums in the order of the blocks. The
+// cut depends on the weights and the card, never on the number of rows: a row's result depends on its weights and its
+// token alone.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,8 @@ namespace minfer::cuda {
 inline constexpr int kBatchMaxWarpgroups = 3;
 inline constexpr int kBatchMaxSplits = 8;  // a cluster's most blocks
 inline constexpr int kBatchMaxStages = 8;
-inline constexpr int kBatchPairedTokens = 8;   // up to here blocks of two kernels are on a multiprocessor together
 inline constexpr int kBatchMaxTokens = 128;    // a pass
-inline constexpr int64_t kBatchFirstRows = 3;  // of Q4_K and Q6_K: from here on it is faster than decode
+inline constexpr int64_t kBatchFirstRows = 5;  // of Q4_K and Q6_K: from here on it is faster than decode
 
 // What a plan is made for: one launch.
 struct BatchShape {

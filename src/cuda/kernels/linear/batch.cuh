@@ -2,12 +2,12 @@
 //
 // Shared memory, at a multiple of 1024: ring of activations | ring of weights, [stage][panel] chunks | each warp's
 // scales, [warp][1 KB] | staged sums, f32 [token][rows of the tile, and 4 of padding]: of a few tokens at a time, or,
-// of a block's only tile, of all, and then in the rings' place. Rings: the first warp behind the consumers fills the
-// one of weights, a bulk copy a panel's chunk, and begins before the kernel before has ended; the second fills the
-// other. A stage of activations is 128 columns of bf16, two boxes of 64 columns of all tokens as the tensor copies of
-// 128-byte rows lay them (wgmma.cuh), or a chunk of q8: [8 tokens] quants, 272 bytes each, then scales, 72 bytes each
-// (no bank conflicts). A thread's sums: sums[4 j + e], e = 0, 1: row g, token 8 j + 2 t + e; e = 2, 3: row g + 8.
-// Oracle: launch/linear_batch_device_test's scalar reference.
+// of a block's only tile, of all, and then in the rings' place. Rings: warps of the last warpgroup fill the one of
+// weights, a warp a group of the tile and a bulk copy a panel's chunk, and begin before the kernel before has ended;
+// its last warp fills the other. A stage of activations is 128 columns of bf16, two boxes of 64 columns of all tokens
+// as the tensor copies of 128-byte rows lay them (wgmma.cuh), or a chunk of q8: [8 tokens] quants, 272 bytes each, then
+// scales, 72 bytes each (no bank conflicts). A thread's sums: sums[4 j + e], e = 0, 1: row g, token 8 j + 2 t + e; e =
+// 2, 3: row g + 8. Oracle: launch/linear_batch_device_test's scalar reference.
 #pragma once
 
 #include "cuda/kernels/common/chain.cuh"
@@ -19,12 +19,9 @@
 
 namespace minfer::cuda {
 
-// Of a kernel whose blocks pair up, two warps; else a warpgroup, whose registers the others take over.
+// The last warpgroup fills the rings; most of its registers go to the others.
+inline constexpr int kBatchThreads = (kBatchMaxWarpgroups + 1) * 128;
 inline constexpr int kConsumerRegisters = 152, kFillerRegisters = 56;
-template <int kTokens>
-inline constexpr bool kPaired = kTokens <= kBatchPairedTokens;
-template <int kTokens>
-inline constexpr int kBatchThreads = kBatchMaxWarpgroups * 128 + batch_fillers(kTokens);
 
 // Chunks [begin, end) of the tile are this block's.
 struct ChunkRange {
@@ -50,31 +47,31 @@ __device__ __forceinline__ void arrive_with_copies(uint64_t& full) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&full)) : "memory");
 }
 
-// A stage's panels by the warp that streams weights: `bytes` for each lane that has a panel.
-__device__ __forceinline__ void fill_panels(std::byte* stage, int slot_bytes, int slots, const std::byte* from,
-                                            bool there, int bytes, uint64_t& full) {
+// A group's 8 panels of a stage by a warp: `bytes` for each of the first lanes, of panels that are there.
+__device__ __forceinline__ void fill_panels(std::byte* group, int slot_bytes, const std::byte* from, int bytes,
+                                            uint64_t& full) {
   const int lane = static_cast<int>(threadIdx.x % 32);
 #if __CUDA_ARCH__ >= 900
-  const int all = __reduce_add_sync(~0U, there ? bytes : 0);
+  const int all = __reduce_add_sync(~0U, bytes);
   if (lane == 0) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&full)), "r"(all)
                  : "memory");
   }
   __syncwarp();
-  if (there) {
+  if (bytes > 0) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(stage + lane * slot_bytes)),
+                     shared_address(group + lane * slot_bytes)),
                  "l"(from), "r"(bytes), "r"(shared_address(&full))
                  : "memory");
   }
   __syncwarp();
 #else
-  for (int slot = 0; slot < slots; ++slot) {
-    const int some = __shfl_sync(~0U, there ? bytes : 0, slot);
+  for (int panel = 0; panel < 8; ++panel) {
+    const int some = __shfl_sync(~0U, bytes, panel);
     const auto base =
-        reinterpret_cast<const std::byte*>(__shfl_sync(~0U, reinterpret_cast<unsigned long long>(from), slot));
+        reinterpret_cast<const std::byte*>(__shfl_sync(~0U, reinterpret_cast<unsigned long long>(from), panel));
     for (int at = lane * 16; at < some; at += 32 * 16) {
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(stage + slot * slot_bytes + at)),
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(group + panel * slot_bytes + at)),
                    "l"(base + at)
                    : "memory");
     }
@@ -83,26 +80,27 @@ __device__ __forceinline__ void fill_panels(std::byte* stage, int slot_bytes, in
 #endif
 }
 
-// The warp that streams weights: a lane a panel of the tile. Panels beyond the matrix have no copy: their rows' sums
-// are nobody's.
+// The warps that stream weights, one for each of the tile's groups: a bulk copy takes its lane some hundred cycles.
+// Panels beyond the matrix have no copy: their rows' sums are nobody's.
 __device__ __forceinline__ void stream_weights(const BatchParams& p, std::byte* ring, RingBarriers& barriers,
-                                               const int (&chunk_bytes)[2]) {
-  const int slot = static_cast<int>(threadIdx.x % 32), slots = p.warpgroups * 8;
+                                               const int (&chunk_bytes)[2], int group_of_tile) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
   const ChunkRange range(p);
   RingPlace place;
   for (int tile = static_cast<int>(blockIdx.x) / p.splits; tile < p.tiles;
        tile += static_cast<int>(gridDim.x) / p.splits) {
-    const int group = tile * p.warpgroups + slot / 8;
-    const BatchSegment& segment = p.segment[p.glu ? slot % 2 : find_segment(p, group)];
-    const int panel = p.glu ? group * 4 + slot % 8 / 2 : (group - segment.first_group) * 8 + slot % 8;
-    const bool there = slot < slots && panel < segment.panels;
-    const int whole = chunk_bytes[segment.type], panel_bytes = p.panel_bytes[segment.type];
+    const int group = tile * p.warpgroups + group_of_tile;
+    const BatchSegment& segment = p.segment[p.glu ? lane % 2 : find_segment(p, group)];
+    const int panel = p.glu ? group * 4 + lane / 2 : (group - segment.first_group) * 8 + lane;
+    const bool there = lane < 8 && panel < segment.panels;
+    const int whole = segment.type == 0 ? chunk_bytes[0] : chunk_bytes[1];
+    const int panel_bytes = segment.type == 0 ? p.panel_bytes[0] : p.panel_bytes[1];
     const std::byte* first = segment.weights + static_cast<int64_t>(panel) * panel_bytes;
     for (int chunk = range.begin; chunk < range.end; ++chunk) {
       wait_barrier(barriers.empty[place.stage], place.parity ^ 1);
       const int bytes = chunk + 1 < p.chunks ? whole : panel_bytes - chunk * whole;
-      fill_panels(ring + place.stage * (slots * p.slot_bytes), p.slot_bytes, slots,
-                  first + static_cast<int64_t>(chunk) * whole, there, bytes, barriers.full[place.stage]);
+      fill_panels(ring + (place.stage * p.warpgroups + group_of_tile) * 8 * p.slot_bytes, p.slot_bytes,
+                  first + static_cast<int64_t>(chunk) * whole, there ? bytes : 0, barriers.full[place.stage]);
       place.advance(p.stages);
     }
   }
@@ -233,11 +231,6 @@ __device__ __forceinline__ void multiply_block(const RawBlock<type>& raw, uint32
   commit_products();
 }
 
-// Whether what the next block is made from is loaded before a block is decoded: else behind it. Where there are
-// registers for it; with too few, products wait for each other.
-template <int kTokens>
-inline constexpr bool kLoadsAhead = !kPaired<kTokens>;
-
 // The block's chunks of a tile, weights as bf16. Two groups of products are under way, each with operands of its own. A
 // stage of activations is done whole: blocks that are not there have scales of zero, and finite integers. The block
 // behind a chunk's last is loaded too, and never used.
@@ -246,8 +239,7 @@ __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& rang
   constexpr int kBlocks = kXBlocks<kTokens>;
   const int lane = static_cast<int>(threadIdx.x % 32);
   uint32_t a[2][2][4];
-  constexpr int kRaw = kLoadsAhead<kTokens> ? 2 : 1;
-  RawBlock<type> raw[kRaw];
+  RawBlock<type> raw[2];
   const uint32_t ring = column_place(shared_address(c.shared));
   for (int chunk = range.begin; chunk < range.end; ++chunk) {
     wait_barrier(c.weight_barriers.full[c.weights.stage], c.weights.parity);
@@ -265,12 +257,11 @@ __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& rang
       wait_barrier(c.x_barriers.full[c.x.stage], c.x.parity);
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
-        if (kLoadsAhead<kTokens>) load(raw[(i + 1) % kRaw], block + i + 1);
+        load(raw[(i + 1) % 2], block + i + 1);
         wait_products<1>();
         if (i == 1) c.release_held();
-        multiply_block<type, kTokens>(raw[i % kRaw], x + i / 2 * (kTokens * kBoxRowBytes / 16) + i % 2 * 4, sums,
+        multiply_block<type, kTokens>(raw[i % 2], x + i / 2 * (kTokens * kBoxRowBytes / 16) + i % 2 * 4, sums,
                                       a[i % 2]);
-        if (!kLoadsAhead<kTokens>) load(raw[0], block + i + 1);
       }
       c.held = c.x.stage;
       c.x.advance(c.p.x_stages);
@@ -370,7 +361,16 @@ __device__ __forceinline__ void consume(Consumer& c, const ChunkRange& range, fl
 // By one thread, before a __syncthreads().
 template <int kTokens>
 __device__ __forceinline__ void init_barriers(const BatchParams& p, RingBarriers& weights, RingBarriers& x) {
-  init_ring(weights, p.stages, p.warpgroups * 4);
+#if __CUDA_ARCH__ >= 900
+  constexpr int kArrivals = 1;
+#else
+  constexpr int kArrivals = 32;
+#endif
+  for (int s = 0; s < p.stages; ++s) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&weights.full[s])),
+                 "r"(kArrivals * p.warpgroups));
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&weights.empty[s])), "r"(p.warpgroups * 4));
+  }
   for (int s = 0; s < p.x_stages; ++s) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&x.full[s])), "r"(kTokens == 8 ? 32 : 1));
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(&x.empty[s])), "r"(p.warpgroups * 4));
@@ -381,8 +381,7 @@ __device__ __forceinline__ void init_barriers(const BatchParams& p, RingBarriers
 }
 
 template <DType type_a, DType type_b, int kTokens>
-__global__ void __launch_bounds__(kBatchThreads<kTokens>, kPaired<kTokens> ? 2 : 1)
-    batch_kernel(const __grid_constant__ BatchParams p) {
+__global__ void __launch_bounds__(kBatchThreads, 1) batch_kernel(const __grid_constant__ BatchParams p) {
   if constexpr (kTokens > 8 && !kHasProducts) {
     return;  // never launched there: batch_serves
   } else {
@@ -394,20 +393,19 @@ __global__ void __launch_bounds__(kBatchThreads<kTokens>, kPaired<kTokens> ? 2 :
     __syncthreads();
     allow_dependents();
     if (static_cast<int>(threadIdx.x) >= consumers) {
-      if constexpr (!kPaired<kTokens>) lower_registers<kFillerRegisters>();
-      if (warp == p.warpgroups * 4) {
+      lower_registers<kFillerRegisters>();
+      const int filler = warp - p.warpgroups * 4;
+      if (filler < p.warpgroups) {
         constexpr int kChunks[2] = {panel_type(type_a).chunk_bytes(8), panel_type(type_b).chunk_bytes(8)};
-        stream_weights(p, shared + p.weights_at, weight_barriers, kChunks);
-        wait_for_dependencies();
-      } else if (warp == p.warpgroups * 4 + 1) {
+        stream_weights(p, shared + p.weights_at, weight_barriers, kChunks, filler);
+      } else if (filler == 3) {
         stream_activations<kTokens>(p, shared, x_barriers);
-      } else {
-        wait_for_dependencies();
       }
+      wait_for_dependencies();
       __syncwarp();
       for (int i = 0; i < 2 && p.splits > 1; ++i) meet_cluster();
     } else {
-      if constexpr (!kPaired<kTokens>) raise_registers<kConsumerRegisters>();
+      raise_registers<kConsumerRegisters>();
       wait_for_dependencies();
       Consumer c{p, shared, weight_barriers, x_barriers, shared + p.scales_at + warp * 1024};
       const ChunkRange range(p);
@@ -430,7 +428,7 @@ template <DType type_a, DType type_b, int kTokens>
 void launch_batch_kernel(const Queue& queue, const BatchLaunch& launch) {
   LaunchShape shape;
   shape.grid = dim3(static_cast<unsigned>(launch.plan.blocks));
-  shape.block = dim3(static_cast<unsigned>(launch.plan.cut.warpgroups * 128 + batch_fillers(kTokens)));
+  shape.block = dim3(static_cast<unsigned>((launch.plan.cut.warpgroups + 1) * 128));
   shape.shared_bytes = launch.plan.shared_bytes;
   shape.chained = true;
   shape.cluster = launch.plan.cut.splits;

@@ -51,11 +51,6 @@ struct BatchParams {
   graph::Activation activation;
 };
 
-// Threads of a block that fill rings.
-constexpr int batch_fillers(int tokens) {
-  return tokens <= kBatchPairedTokens ? 64 : 128;
-}
-
 // One pass, in the unit that has the kernels of the plan's types.
 struct BatchLaunch {
   BatchPlan plan;

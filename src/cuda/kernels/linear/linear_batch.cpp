@@ -29,13 +29,10 @@ constexpr int64_t kChunkColumns = kPanelBlock * kPanelChunkBlocks;
 // The barriers, which are not in the dynamic part.
 constexpr int64_t kStaticBytes = 512;
 constexpr int64_t kWarpScaleBytes = 1024;
-// What a multiprocessor keeps for itself, for each block; what is lost to the rings' alignment.
-constexpr int64_t kReservedBytes = 1024;
+// What is lost to the rings' alignment.
 constexpr int64_t kAlignment = 1024;
 // Consumers load a block beyond a chunk's last.
 constexpr int64_t kOneBlock = 128;
-// With fewer stages a block takes all of a multiprocessor's memory.
-constexpr int kPairedStages = 3;
 // Tokens whose sums are staged at a time where a block has several tiles.
 constexpr int kStagedTokens = 16;
 // The rows from which the kernels for tokens in 8-bit form are left for those for bf16.
@@ -125,12 +122,7 @@ BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, 
   const int64_t staged_bytes = int64_t{plan.staged_tokens} * (cut.warpgroups * 64 + 4) * 4;
   const int64_t fixed = plan.weights_at + scale_bytes + (one_tile ? kOneBlock : staged_bytes) + kAlignment;
   const int64_t own = capabilities.shared_bytes_per_block - kStaticBytes;
-  const int64_t half = capabilities.shared_bytes_per_multiprocessor / 2 - kReservedBytes - kStaticBytes;
-  const auto stages_in = [&](int64_t bytes) {
-    return static_cast<int>(std::clamp<int64_t>((bytes - fixed) / stage, 0, kBatchMaxStages));
-  };
-  if (tokens <= kBatchPairedTokens) plan.stages = stages_in(half);
-  if (plan.stages < kPairedStages) plan.stages = stages_in(own);
+  plan.stages = static_cast<int>(std::clamp<int64_t>((own - fixed) / stage, 0, kBatchMaxStages));
   plan.scales_at = static_cast<int>(plan.weights_at + plan.stages * stage);
   const int64_t rings_end = plan.scales_at + scale_bytes;
   plan.staged_at = one_tile ? 0 : static_cast<int>(rings_end);
