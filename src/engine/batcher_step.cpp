@@ -219,7 +219,7 @@ void Batcher::drop_steps() {
     try {
       runner_.wait();
     } catch (const std::exception&) {
-      // Its requests end, or have ended.
+      continue;  // its requests end, or have ended
     }
   }
   steps_in_flight_ = 0;

@@ -19,7 +19,7 @@ int32_t below(Random& random, int32_t n) {
 // Pinned memory, poisoned.
 class Pinned {
  public:
-  explicit Pinned(size_t bytes) : bytes_(bytes) {
+  explicit Pinned(size_t bytes) {
     check_status(cudaMallocHost(&data_, bytes), "test/pinned");
     std::memset(data_, 0xFF, bytes);
   }
@@ -34,7 +34,6 @@ class Pinned {
 
  private:
   void* data_ = nullptr;
-  size_t bytes_;
 };
 
 std::vector<LogitEdit> some_edits(Random& random, int32_t count, int32_t vocabulary) {
