@@ -9,6 +9,7 @@ namespace {
 
 constexpr int kRouteWarps = 4;
 constexpr int kGroupThreads = 1024;  // a thread an expert
+constexpr int kChosenPerLane = 2;    // of a row's choices
 
 struct RouteParams {
   const std::byte* logits;
@@ -28,15 +29,17 @@ __device__ __forceinline__ float warp_sum(float value) {
   return value;
 }
 
-// Whether (a, i) comes before (b, j). A NaN is below all.
-__device__ __forceinline__ bool comes_before(float a, int i, float b, int j) {
-  const bool a_nan = isnan(a), b_nan = isnan(b);
-  if (a_nan != b_nan) return b_nan;
-  if (a_nan || a == b) return i < j;
-  return a > b;
+constexpr uint32_t kNone = 0;  // a key below all: chosen already, or no expert
+constexpr uint32_t kNan = 1;
+
+// A logit as a number that orders as it does; a NaN is below all others.
+__device__ __forceinline__ uint32_t order_key(float logit) {
+  if (isnan(logit)) return kNan;
+  const uint32_t bits = __float_as_uint(logit + 0.0F);  // no negative zero
+  return bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
 }
 
-// A row's choice by one warp; a lane has experts lane, lane + 32, ..
+// A row's choice by one warp; a lane has experts lane, lane + 32, .., and keeps the row's choices lane, lane + 32.
 template <int kPerLane>
 __global__ void __launch_bounds__(kRouteWarps * 32) route_kernel(const __grid_constant__ RouteParams p) {
   allow_dependents();
@@ -47,59 +50,69 @@ __global__ void __launch_bounds__(kRouteWarps * 32) route_kernel(const __grid_co
   const int experts = static_cast<int>(p.routes.experts), used = static_cast<int>(p.routes.used);
   const auto* logits = reinterpret_cast<const float*>(p.logits + row * p.logits_stride);
   float own[kPerLane];
-  uint32_t left = 0;  // of the lane's experts, those not chosen yet
+  uint32_t keys[kPerLane];
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) {
     const int expert = lane + i * 32;
-    own[i] = expert < experts ? logits[expert] : 0.0F;
-    if (expert < experts) left |= 1U << i;
+    own[i] = expert < experts ? logits[expert] : -INFINITY;
+    keys[i] = expert < experts ? order_key(own[i]) : kNone;
   }
-  const auto weights = reinterpret_cast<float*>(p.weights + row * p.weights_stride);
-  float largest = 0, all = 0, chosen_sum = 0;
+  int chosen[kChosenPerLane] = {};
+  float chosen_logit[kChosenPerLane] = {};
   for (int n = 0; n < used; ++n) {
-    float best = 0;
-    int best_expert = INT32_MAX;  // none
+    uint32_t best = kNone;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) best = max(best, keys[i]);
+    best = __reduce_max_sync(~0U, best);
+    // The first expert of that key, and its logit.
+    uint32_t expert = ~0U;
+    float logit = 0;
+#pragma unroll
+    for (int i = kPerLane - 1; i >= 0; --i) {
+      if (keys[i] != best) continue;
+      expert = static_cast<uint32_t>(lane + i * 32);
+      logit = own[i];
+    }
+    const uint32_t first = __reduce_min_sync(~0U, expert);
+    logit = __shfl_sync(~0U, logit, static_cast<int>(first % 32));
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
-      if ((left >> i & 1U) == 0) continue;
-      if (best_expert == INT32_MAX || comes_before(own[i], lane + i * 32, best, best_expert)) {
-        best = own[i];
-        best_expert = lane + i * 32;
-      }
+      if (first == static_cast<uint32_t>(lane + i * 32)) keys[i] = kNone;
     }
 #pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-      const float other = __shfl_xor_sync(~0U, best, step);
-      const int other_expert = __shfl_xor_sync(~0U, best_expert, step);
-      if (other_expert == INT32_MAX) continue;
-      if (best_expert == INT32_MAX || comes_before(other, other_expert, best, best_expert)) {
-        best = other;
-        best_expert = other_expert;
-      }
-    }
-    if (best_expert % 32 == lane) left &= ~(1U << (best_expert / 32));
-    if (n == 0) {
-      largest = best;
-      if (p.gating == graph::Gating::softmax) {
-#pragma unroll
-        for (int i = 0; i < kPerLane; ++i) all += lane + i * 32 < experts ? expf(own[i] - largest) : 0.0F;
-        all = warp_sum(all);
-      }
-    }
-    float weight = p.gating == graph::Gating::sigmoid ? 1.0F / (1.0F + expf(-best)) : expf(best - largest);
-    if (p.gating == graph::Gating::softmax) weight /= all;
-    chosen_sum += weight;
-    if (lane == 0) {
-      const int64_t at = row * used + n;
-      weights[n] = weight;
-      p.routes.expert[at] = best_expert;
-      p.routes.source[at] = static_cast<int32_t>(row);
-      p.routes.place[at] = p.grouped ? best_expert : static_cast<int32_t>(at);
+    for (int i = 0; i < kChosenPerLane; ++i) {
+      if (n != lane + i * 32) continue;
+      chosen[i] = static_cast<int>(first);
+      chosen_logit[i] = logit;
     }
   }
-  if (lane != 0) return;
-  const float factor = p.normalised || p.gating == graph::Gating::softmax_chosen ? p.scale / chosen_sum : p.scale;
-  for (int n = 0; n < used; ++n) weights[n] *= factor;
+  const float largest = __shfl_sync(~0U, chosen_logit[0], 0);
+  float all = 0;
+  if (p.gating == graph::Gating::softmax) {
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) all += lane + i * 32 < experts ? expf(own[i] - largest) : 0.0F;
+    all = warp_sum(all);
+  }
+  float weights[kChosenPerLane], sum = 0;
+#pragma unroll
+  for (int i = 0; i < kChosenPerLane; ++i) {
+    const float logit = chosen_logit[i];
+    weights[i] = p.gating == graph::Gating::sigmoid ? 1.0F / (1.0F + expf(-logit)) : expf(logit - largest);
+    if (p.gating == graph::Gating::softmax) weights[i] /= all;
+    if (lane + i * 32 < used) sum += weights[i];
+  }
+  sum = warp_sum(sum);
+  const float factor = p.normalised || p.gating == graph::Gating::softmax_chosen ? p.scale / sum : p.scale;
+#pragma unroll
+  for (int i = 0; i < kChosenPerLane; ++i) {
+    const int n = lane + i * 32;
+    if (n >= used) continue;
+    const int64_t at = row * used + n;
+    reinterpret_cast<float*>(p.weights + row * p.weights_stride)[n] = weights[i] * factor;
+    p.routes.expert[at] = chosen[i];
+    p.routes.source[at] = static_cast<int32_t>(row);
+    p.routes.place[at] = p.grouped ? chosen[i] : static_cast<int32_t>(at);
+  }
 }
 
 // Sums of a value over the threads before this one.
@@ -194,7 +207,8 @@ bool is_f32(const Rows& rows, int64_t count, int64_t width) {
 void launch_route(const Queue& queue, const RouteArgs& args) {
   const Routes& routes = args.routes;
   require(is_f32(args.logits, routes.rows, routes.experts) && is_f32(args.weights, routes.rows, routes.used) &&
-              routes.experts <= kGroupThreads && routes.used >= 1 && routes.used <= routes.experts,
+              routes.experts <= kGroupThreads && routes.used >= 1 && routes.used <= routes.experts &&
+              routes.used <= kChosenPerLane * 32,
           "router logits and weights match their routes");
   if (routes.rows == 0) return;
   const RouteParams params = {args.logits.data,

@@ -112,9 +112,9 @@ __device__ __forceinline__ float tile_sum(int bits) {
   return __int_as_float(bits) - 12582912.0F;
 }
 
-// One block of 32 columns of a warp's 16 rows and all tokens. sums[j]: row g, tokens 8 j + 2 t, + 1; row g + 8
-// likewise.
-template <DType type, int kTokens>
+// One block of 32 columns of a warp's 16 rows and the first kColumns tokens. sums[j]: row g, tokens 8 j + 2 t, + 1; row
+// g + 8 likewise.
+template <DType type, int kTokens, int kColumns>
 __device__ __forceinline__ void multiply_block(const std::byte* panels, int blocks, int block, const std::byte* quants,
                                                const std::byte* scales, float (&sums)[kTokens / 8][4]) {
   const int lane = static_cast<int>(threadIdx.x % 32), g = lane / 4, t = lane % 4;
@@ -124,7 +124,7 @@ __device__ __forceinline__ void multiply_block(const std::byte* panels, int bloc
   const float2 row[2] = {load_as<float2>(scales + (block * 16 + g) * 8),
                          load_as<float2>(scales + (block * 16 + 8 + g) * 8)};
 #pragma unroll
-  for (int j = 0; j < kTokens / 8; ++j) {
+  for (int j = 0; j < kColumns / 8; ++j) {
     const std::byte* x = quants + (8 * j + g) * kTileQuantStride + block * 32 + t * 4;
     const auto b0 = load_as<uint32_t>(x), b1 = load_as<uint32_t>(x + 16);
     const std::byte* x_scales = quants + kTokens * kTileQuantStride + (8 * j + 2 * t) * kTileScaleStride + block * 8;
@@ -150,7 +150,7 @@ __device__ __forceinline__ void multiply_block(const std::byte* panels, int bloc
   }
 }
 
-template <DType type, int kTokens, bool kGlu>
+template <DType type, int kTokens, int kColumns, bool kGlu>
 __device__ __forceinline__ void multiply_chunk(const Tile<type, kTokens, kGlu>& tile, int chunk,
                                                float (&sums)[kTokens / 8][4]) {
   const int warp = static_cast<int>(threadIdx.x / 32);
@@ -163,10 +163,11 @@ __device__ __forceinline__ void multiply_chunk(const Tile<type, kTokens, kGlu>& 
   __syncwarp();
   if (blocks == 8) {
 #pragma unroll 2
-    for (int block = 0; block < 8; ++block) multiply_block<type, kTokens>(panels, 8, block, quants, scales, sums);
+    for (int block = 0; block < 8; ++block)
+      multiply_block<type, kTokens, kColumns>(panels, 8, block, quants, scales, sums);
   } else if constexpr (panel_type(type).source_elements < 256) {
     for (int block = 0; block < blocks; ++block) {
-      multiply_block<type, kTokens>(panels, blocks, block, quants, scales, sums);
+      multiply_block<type, kTokens, kColumns>(panels, blocks, block, quants, scales, sums);
     }
   }
 }
@@ -239,6 +240,20 @@ __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// All chunks, of which the first kAhead are on their way.
+template <DType type, int kTokens, int kColumns, bool kGlu>
+__device__ __forceinline__ void multiply_chunks(const Tile<type, kTokens, kGlu>& tile, int chunks,
+                                                float (&sums)[kTokens / 8][4]) {
+  constexpr int kAhead = kTileStages<kTokens> - 1;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    wait_copies<kAhead - 1>();
+    __syncthreads();
+    if (chunk + kAhead < chunks) tile.fetch(chunk + kAhead);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    multiply_chunk<type, kTokens, kColumns>(tile, chunk, sums);
+  }
+}
+
 template <DType type, int kTokens, bool kGlu>
 __global__ void __launch_bounds__(kTileThreads, 2) tile_kernel(const __grid_constant__ TileParams p) {
   extern __shared__ __align__(128) std::byte shared[];
@@ -261,12 +276,14 @@ __global__ void __launch_bounds__(kTileThreads, 2) tile_kernel(const __grid_cons
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
   float sums[kTokens / 8][4] = {};
-  for (int chunk = 0; chunk < chunks; ++chunk) {
-    wait_copies<kAhead - 1>();
-    __syncthreads();
-    if (chunk + kAhead < chunks) tile.fetch(chunk + kAhead);
-    asm volatile("cp.async.commit_group;" ::: "memory");
-    multiply_chunk(tile, chunk, sums);
+  // A slice that is mostly empty, the last of an expert, costs as much less.
+  constexpr int kFew = kTokens > kNarrowTileTokens ? kTokens / 4 : kTokens / 2;
+  if (slice.count <= kFew) {
+    multiply_chunks<type, kTokens, kFew>(tile, chunks, sums);
+  } else if (slice.count <= kTokens / 2) {
+    multiply_chunks<type, kTokens, kTokens / 2>(tile, chunks, sums);
+  } else {
+    multiply_chunks<type, kTokens, kTokens>(tile, chunks, sums);
   }
   if constexpr (kGlu) {
     store_gated(tile, sums);
