@@ -78,8 +78,9 @@ int finish(const engine::Result& result, int64_t context, bool shifts) {
 
 void print_stats(const engine::BatcherStats& stats) {
   say("engine: {} steps of {} rows in all; {} tokens found in the prefix cache, {} pages kept for it, {} evicted; {} "
-      "preemptions\n",
-      stats.steps, stats.rows, stats.reused_tokens, stats.idle_pages, stats.evictions, stats.preemptions);
+      "preemptions; {} bytes copied between devices\n",
+      stats.steps, stats.rows, stats.reused_tokens, stats.idle_pages, stats.evictions, stats.preemptions,
+      stats.copied_bytes);
 }
 
 // Streams the answer to stdout; Ctrl-C ends it between two steps. Errors: that of the request, or of stdout.

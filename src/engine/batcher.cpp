@@ -127,6 +127,7 @@ void Batcher::fail_all(const Error& error) {
 
 BatcherStats Batcher::stats() const {
   BatcherStats stats = stats_;
+  stats.copied_bytes = runner_.copied_bytes();
   stats.running = static_cast<int64_t>(running_.size());
   stats.waiting = static_cast<int64_t>(waiting_.size());
   for (size_t group = 0; group < runner_.cache().groups(); ++group) {

@@ -47,6 +47,7 @@ struct BatcherStats {
   int64_t reused_tokens = 0;  // found in the prefix cache
   int64_t idle_pages = 0;     // of all groups: kept for their prefixes
   int64_t evictions = 0;      // of such pages
+  int64_t copied_bytes = 0;   // from device to device, by the runner's steps so far
   int64_t running = 0;
   int64_t waiting = 0;
 };
