@@ -115,7 +115,7 @@ engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer
 
 // Everything that the user gave is checked here, before the model is loaded.
 engine::Request make_request(const Options& options, const Prompt& prompt, const tokenizer::Tokenizer& tokenizer,
-                             int64_t context) {
+                             int64_t context, bool continues) {
   engine::Request request;
   request.sampler = resolve_sampler(options.sampler, tokenizer);
   request.prompt = prompt.tokens;
@@ -123,11 +123,13 @@ engine::Request make_request(const Options& options, const Prompt& prompt, const
   request.stops = options.stops;
   request.overflow = options.overflow == "shift" ? engine::Overflow::shift : engine::Overflow::stop;
   request.turn_end = prompt.turn_end;
-  const int64_t length = static_cast<int64_t>(prompt.tokens.size());
-  request.keep_tokens = options.keep.value_or(std::min(kSinkTokens, length));
   if (options.keep && options.overflow != "shift") throw UsageError("--keep goes with --overflow shift");
+  // What is kept are a session's first tokens, where one is gone on with.
+  const int64_t length = continues ? context : static_cast<int64_t>(prompt.tokens.size());
+  request.keep_tokens = options.keep.value_or(std::min(kSinkTokens, length));
   if (request.keep_tokens > length) {
-    throw UsageError(fmt::format("--keep {}: the prompt has {} tokens", request.keep_tokens, length));
+    throw UsageError(fmt::format("--keep {}: the {} {} tokens", request.keep_tokens,
+                                 continues ? "context holds" : "prompt has", length));
   }
   for (const std::string& stop : options.stops) {
     if (stop.empty()) throw UsageError("--stop: an empty text stops nothing; give at least one character");
@@ -195,7 +197,7 @@ int run(const Options& options) {
   const bool continues = !session.empty() && find_session(session);
   const Prompt prompt = build_prompt(loaded.model.file(), tokenizer,
                                      {text, options.system, options.raw, options.template_file, continues});
-  engine::Request request = make_request(options, prompt, tokenizer, context);
+  engine::Request request = make_request(options, prompt, tokenizer, context, continues);
   request.session_path = session;
   const auto draft = open_draft_model(options.speculation, options.model, loaded.model);
   load_weights(loaded, target_options(options), context);
@@ -244,7 +246,7 @@ std::function<int()> declare_run(CLI::App& app) {
       ->type_name("POLICY")
       ->check(one_of({"stop", "shift"}))
       ->capture_default_str();
-  app.add_option("--keep", options->keep, "First tokens of the prompt that a shift keeps (default 4)")
+  app.add_option("--keep", options->keep, "First tokens that a shift keeps (default 4)")
       ->type_name("N")
       ->check(whole_number(0, engine::kMaxContextTokens));
   app.add_option("--session", options->session, "Go on with the session in FILE if there, and save it")

@@ -44,9 +44,11 @@ void check_request(const Request& request, Runner& runner) {
     fail(ErrorCode::invalid_input,
          "the prompt has {} tokens, the context {}; take a larger context or a shorter prompt", length, context);
   }
-  if (request.keep_tokens < 0 || request.keep_tokens > length) {
-    fail(ErrorCode::invalid_input, "keep_tokens is {}; expected 0 to the prompt's {} tokens", request.keep_tokens,
-         length);
+  // Those of a session may be more than the prompt's; that they are no more than the sequence's is seen at a shift.
+  const bool has_session = !request.session_path.empty();
+  if (request.keep_tokens < 0 || request.keep_tokens > (has_session ? context : length)) {
+    fail(ErrorCode::invalid_input, "keep_tokens is {}; expected 0 to the {} {} tokens", request.keep_tokens,
+         has_session ? "context's" : "prompt's", has_session ? context : length);
   }
   if (request.overflow == Overflow::shift) check_shift(request.keep_tokens, runner.cache());
   if (request.max_tokens < -1) {

@@ -26,7 +26,7 @@ struct Request {
   int64_t max_tokens = -1;  // -1: until the model ends or the context is full
   std::vector<std::string> stops;
   Overflow overflow = Overflow::stop;
-  int64_t keep_tokens = 0;  // of the prompt, with Overflow::shift
+  int64_t keep_tokens = 0;  // first ones of the prompt, or of the session before it, with Overflow::shift
   // A session file (kv/session_file.hpp): where it is there, its tokens come before the prompt; the end writes it.
   std::string session_path;
   // What ends a turn in the model's template: goes before the prompt where the session's last token is no end of

@@ -18,8 +18,7 @@ double decode_limit_seconds(const model::Model& model, const graph::Backend& dev
 
 // Seconds that the limits allow for a prompt of `tokens` after `depth` others: every token takes part in every matrix
 // but the output's and those after attention in the last layer, which the last token alone needs, and attends to those
-// before it. Matrices whose activations are in 8
-// bits go at the rate of 8-bit dots, the rest at that of f32.
+// before it. Matrices whose activations are in 8 bits go at the rate of 8-bit dots, the rest at that of f32.
 double prefill_limit_seconds(const model::Model& model, const graph::Backend& device, const graph::DeviceLimits& limits,
                              int64_t tokens, int64_t depth);
 

@@ -354,7 +354,8 @@ class Run(ProgramTest):
 
     def test_explain_and_graphs(self):
         said = self.ok("run", LLAMA, "hi", "--raw", "-n", "1", "--explain", env={"MINFER_FORCE_ISA": "scalar"}).err
-        for part in ("device cpu: ", "scalar kernels", "3 layers", "weights F32", "placement: ", "memory: weights "):
+        for part in ("device cpu: ", "scalar kernels", "3 layers", "weights F32", "placement: ", "memory: weights ",
+                     "; 0 bytes copied between devices"):
             self.assertIn(part, said)
         graph = self.folder / "graph.json"
         self.ok("run", LLAMA, "hi", "--raw", "-n", "1", "--dump-graph", graph)

@@ -7,7 +7,9 @@ take smollm2-135m.
 
 import json
 import os
+import re
 import resource
+import struct
 import subprocess
 import sys
 import unittest
@@ -105,6 +107,38 @@ class Sessions(ProgramTest):
         self.ok(*arguments)
         self.refused(2, "take a larger one, or let it shift", *arguments)
         self.assertRegex(self.ok(*arguments, "--overflow", "shift").err, r"the context was shifted \d+ time")
+
+    def test_what_is_kept_are_the_first_tokens_of_the_session(self):
+        path = str(self.write("session.kv", ""))
+        os.remove(path)
+        arguments = ["run", LLAMA, "-c", "64", "--raw", "--temp", "0", "--logit-bias", "2=-1000", "--session", path]
+        self.ok(*arguments, "The first turn has many more tokens.", "-n", "8")
+        before = self.ids(path)
+        for kept, options in ((20, ["--keep", "20"]), (4, [])):
+            self.ok(*arguments, "x", "-n", "90", "--overflow", "shift", *options)
+            self.assertEqual(self.ids(path)[:kept], before[:kept])
+            self.assertNotEqual(self.ids(path)[:kept + 8], before[:kept + 8])
+        self.refused(2, "--keep 65: the context holds 64 tokens", *arguments, "x", "--overflow", "shift", "--keep", "65")
+
+    @staticmethod
+    def ids(path):
+        """The tokens of a session file; docs/formats/session-file.md."""
+        with open(path, "rb") as file:
+            data = file.read()
+        groups, pending, tokens = struct.unpack_from("<IIQ", data, 240)
+        return struct.unpack_from(f"<{tokens + pending}i", data, 256 + 32 * groups)
+
+    def test_a_full_context_loses_no_token(self):
+        path = str(self.write("session.kv", ""))
+        os.remove(path)
+        arguments = ["run", LLAMA, *GREEDY, "--logit-bias", "2=-1000"]
+        first = self.ok(*arguments, "abcdef", "-n", "200", "-c", "12", "--session", path)
+        self.assertIn("the context of 12 tokens is full", first.err)
+        count = int(re.search(r"generated (\d+) tokens", first.err)[1])
+        other = str(self.folder / "other.kv")
+        self.ok(*arguments, "abcdef", "-n", count, "-c", "64", "--session", other)
+        self.assertEqual(self.ids(path), self.ids(other))
+        self.assertEqual(*[self.ok(*arguments, ",", "-n", "20", "-c", "64", "--session", p).out for p in (path, other)])
 
 
 class Overflow(ProgramTest):

@@ -182,7 +182,7 @@ class OpTiming(ProgramTest):
         tables = self.tables(result.err)
         self.assertEqual((tables["prompt"][0], tables["decode"][0]), (1, 8))
         for steps, rows, ops, clock in tables.values():
-            self.assertLessEqual(ops, clock)
+            self.assertAlmostEqual(ops, clock, delta=0.03 * clock + 0.0001)
             self.assertAlmostEqual(sum(row[2] for row in rows), ops, delta=0.0001 * (len(rows) + 1))
             calls = {name: count for name, count, _ in rows}
             self.assertEqual(calls["linear_glu ffn_gate+ffn_up F32"], 3 * steps)

@@ -157,13 +157,14 @@ void CpuExecutable::prepare_timing() {
   stamps_.resize(graph_.nodes.size() + 1);
 }
 
+// The ops share all of the step among them: the first one's time begins with the binding and the waking of the threads,
+// which the system may let others run before, and the last one's ends when all threads have come back.
 void CpuExecutable::run_timed(const graph::StepData& step, std::span<const std::span<const float>> imports) {
   if (!step_timer_) prepare_timing();
   const auto start = Clock::now();
   bind(step);
   bind_imports(imports);
   pool_.run([&](Worker& worker) {
-    if (worker.index() == 0) stamps_[0] = Clock::now();
     for (size_t i = 0; i < rows_.size(); ++i) {
       const graph::Node& node = graph_.nodes[i];
       if (state_.rows(node.outputs[0]) > 0) rows_[i]->run(state_, node, worker);
@@ -172,9 +173,15 @@ void CpuExecutable::run_timed(const graph::StepData& step, std::span<const std::
     }
   });
   const auto seconds = [](Clock::duration duration) { return std::chrono::duration<double>(duration).count(); };
-  const double whole = seconds(Clock::now() - start);
-  for (size_t i = 0; i < rows_.size(); ++i) step_timer_->node_seconds()[i] = seconds(stamps_[i + 1] - stamps_[i]);
-  step_timer_->add(step, whole);
+  const auto end = Clock::now();
+  size_t last = rows_.size() - 1;
+  while (last > 0 && state_.rows(graph_.nodes[last].outputs[0]) == 0) --last;
+  stamps_[0] = start;
+  stamps_[last + 1] = end;
+  const auto node_seconds = step_timer_->node_seconds();
+  for (size_t i = 0; i <= last; ++i) node_seconds[i] = seconds(stamps_[i + 1] - stamps_[i]);
+  std::fill(node_seconds.begin() + static_cast<std::ptrdiff_t>(last) + 1, node_seconds.end(), 0.0);
+  step_timer_->add(step, seconds(end - start));
 }
 
 void CpuExecutable::submit(const graph::StepData& step, std::span<const std::span<const float>> imports) {

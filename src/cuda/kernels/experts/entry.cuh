@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) entry_kernel(const __grid_c
     }
     return;
   }
-  RingCursor cursor;
+  RingPlace cursor;
   const int row_bytes =
       panel_type(type_a).plain() ? p.cols * 4 : static_cast<int>(row_stride(ActivationFormat::q8, p.cols));
   load_activations<1>(p, row_bytes, act);
