@@ -54,9 +54,10 @@ enum class Op : uint8_t {
   kv_append,
   rope_append,
   attention,
+  rope_attention,
   gather_rows,
 };
-inline constexpr int kOpCount = 15;
+inline constexpr int kOpCount = 16;
 
 struct EmbedAttributes {
   float scale;  // multiplies every element of the gathered row
@@ -109,9 +110,16 @@ struct AttentionAttributes {
   float softcap;       // cap * tanh(score / cap); 0: none
 };
 
+// A rope_append and the attention that alone reads what it makes. q and k may be overwritten.
+struct RopeAttentionAttributes {
+  RopeStyle style;
+  float norm_eps;
+  AttentionAttributes attention;
+};
+
 using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, GluAttributes, NormLinearAttributes,
                                 NormLinearGluAttributes, RopeAnglesAttributes, RopeAttributes, KvAppendAttributes,
-                                RopeAppendAttributes, AttentionAttributes>;
+                                RopeAppendAttributes, AttentionAttributes, RopeAttentionAttributes>;
 
 struct ValueType {
   Format format;

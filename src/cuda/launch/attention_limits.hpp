@@ -22,9 +22,9 @@ inline constexpr int64_t kTileRows = 128;
 inline constexpr int64_t kLargeHeadTileRows = 64;
 // Splits of a sequence and KV head.
 inline constexpr int64_t kMaxSplits = 64;
-// Blocks that one long sequence is split into, over all KV heads: about two a multiprocessor of a large card. A
+// Blocks that one long sequence is split into, over all KV heads: about one a multiprocessor of a large card. A
 // constant, so that results are the same on all cards.
-inline constexpr int64_t kSplitBlocks = 256;
+inline constexpr int64_t kSplitBlocks = 128;
 // Up to so many pages a sequence is split by single pages, by two, and beyond by four: smaller splits would cost more
 // to merge than they gain.
 inline constexpr int kSinglePages = 4;

@@ -24,6 +24,8 @@ struct SplitPart {
   static constexpr int kBlocks = kQuantized ? kHead / 32 : 0;
   static constexpr int kScaleBytes = kTokens * kBlocks * 2;
   static constexpr int kBytes = kTokens * kRowStride + kScaleBytes;
+  // One token's row with its scales behind, in 16-byte pieces.
+  static constexpr int kFreshBytes = kRowBytes + (kBlocks * 2 + 15) / 16 * 16;
   using Math = std::conditional_t<kFormat == KvFormat::bf16, Bfloat, Half>;
 };
 
@@ -31,6 +33,7 @@ template <KvFormat kKey, KvFormat kValue, int kHead, int kColumnTiles>
 struct SplitShape {
   using Key = SplitPart<kKey, kHead>;
   using Value = SplitPart<kValue, kHead>;
+  static constexpr int kHeadSize = kHead;
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarp;
   static constexpr int kColumns = kColumnTiles * 8;
@@ -45,7 +48,9 @@ struct SplitShape {
   static constexpr int kMergeStride = kHead + 4;  // floats; spreads the columns over the banks
   static constexpr int kPairBytes = kWarps * kColumns * 8;
   static constexpr int kRingBytes = kWarps * kStages * kStageBytes;
-  static constexpr int kSharedBytes = kQueryBytes + kPairBytes + kRingBytes;
+  static constexpr int kFreshAt = kQueryBytes + kPairBytes + kRingBytes;
+  static constexpr int kFreshBytes = (kWarps + 2) * kHead * 4 + Key::kFreshBytes + Value::kFreshBytes;  // fresh.cuh
+  static constexpr int kSharedBytes = kFreshAt + kFreshBytes;
   static_assert(8 * kMergeStride * 4 <= kStageBytes);
 };
 

@@ -29,8 +29,10 @@ __device__ __forceinline__ SplitSequence split_sequence(const AttentionParams& p
   s.begin = p.window > 0 ? max(0, s.info.first_position + 1 - p.window) : 0;
   s.first_page = s.begin / kPage;
   s.pages = (s.info.first_position + s.info.rows + kPage - 1) / kPage - s.first_page;
-  s.each = split_pages(s.pages, p.split_limit);
-  s.splits = s.each <= 2 ? (s.pages + s.each - 1) >> (s.each - 1) : (s.pages + s.each - 1) / s.each;
+  s.each = s.pages <= p.x_whole ? s.pages : split_pages(s.pages, p.split_limit);
+  s.splits = s.pages <= p.x_whole ? 1
+             : s.each <= 2        ? (s.pages + s.each - 1) >> (s.each - 1)
+                                  : (s.pages + s.each - 1) / s.each;
   return s;
 }
 
