@@ -358,25 +358,30 @@ TEST(CudaAttention, DecodeOfLongSequences) {
   }
 }
 
+void expect_alone_as_in_a_batch(int32_t first_position, int64_t group) {
+  SCOPED_TRACE(first_position);
+  const CacheSpec cache{KvFormat::f16, KvFormat::f16, 2, 128, 128};
+  Case one{.cache = cache, .group = group, .sequences = {{first_position, 1}}, .decode = true};
+  Case many = one;
+  for (const Span& span : decode_spans()) many.sequences.push_back(span);
+  many.spare_sequences = 5;
+  many.spare_rows = 5;
+  // The first sequence draws the same numbers; the queries come last and so are drawn apart.
+  Step alone(one, 9);
+  Step batch(many, 9);
+  const auto queries = Random(77).normals(static_cast<size_t>(batch.row_capacity() * batch.heads() * 128));
+  alone.set_queries(queries);
+  batch.set_queries(queries);
+  const auto a = alone.run_f32(3);
+  const auto b = batch.run_f32(3);
+  for (int64_t i = 0; i < alone.out_width(); ++i) {
+    ASSERT_EQ(a[static_cast<size_t>(i)], b[static_cast<size_t>(i)]) << "element " << i << " group " << group;
+  }
+}
+
 TEST(CudaAttention, SplitsDoNotDependOnTheBatch) {
   for (const int64_t group : {4, 12}) {
-    const CacheSpec cache{KvFormat::f16, KvFormat::f16, 2, 128, 128};
-    Case one{.cache = cache, .group = group, .sequences = {{1200, 1}}, .decode = true};
-    Case many = one;
-    for (const Span& span : decode_spans()) many.sequences.push_back(span);
-    many.spare_sequences = 5;
-    many.spare_rows = 5;
-    // The first sequence draws the same numbers; the queries come last and so are drawn apart.
-    Step alone(one, 9);
-    Step batch(many, 9);
-    const auto queries = Random(77).normals(static_cast<size_t>(batch.row_capacity() * batch.heads() * 128));
-    alone.set_queries(queries);
-    batch.set_queries(queries);
-    const auto a = alone.run_f32(3);
-    const auto b = batch.run_f32(3);
-    for (int64_t i = 0; i < alone.out_width(); ++i) {
-      ASSERT_EQ(a[static_cast<size_t>(i)], b[static_cast<size_t>(i)]) << "element " << i << " group " << group;
-    }
+    for (const int32_t first_position : {1200, 900, 300, 64}) expect_alone_as_in_a_batch(first_position, group);
   }
 }
 

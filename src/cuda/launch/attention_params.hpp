@@ -48,7 +48,9 @@ struct AttentionParams {
   unsigned* counters = nullptr;  // of finished splits
   float* partials = nullptr;     // [sequence][KV head][chunk][split], see partial_floats
   const float* sinks = nullptr;  // [heads]; nullptr: none
+  int cluster = 1;  // blocks that have a unit each of one sequence, at most
   int x_whole = 1;
+  int x_trigger = 0;
   FreshRows fresh;  // where SplitGrid::rotates
 };
 
@@ -59,6 +61,11 @@ struct SplitGrid {
   bool rotates = false;  // q, k and v are FreshRows'
   bool single = false;   // one sequence
   bool chained = false;
+  bool clusters = false;
+};
+// Blocks for each KV head, and of a cluster.
+struct SplitBlocks {
+  int64_t count, cluster;
 };
 struct TileGrid {
   unsigned kv_heads = 0;

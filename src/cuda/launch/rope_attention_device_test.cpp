@@ -231,6 +231,22 @@ TEST(CudaRopeAttention, ChunksAndLongSequences) {
   }
 }
 
+// Blocks of a cluster, of one or of several, or none.
+TEST(CudaRopeAttention, OneSequence) {
+  for (const KvFormat format : {KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
+    for (const int64_t size : {64, 128, 256}) {
+      for (const int64_t kv_heads : {1, 3, 8, 20}) {
+        const CacheSpec cache{format, format, kv_heads, size, size};
+        for (const int32_t length : {64, 65, 200, 300, 700, 1100}) {
+          expect_same({.cache = cache, .group = 3, .lengths = {length}, .sinks = length > 200},
+                      std::to_string(kv_heads) + " heads of " + std::to_string(size) + ", " + std::to_string(length));
+        }
+      }
+    }
+  }
+  expect_same({.cache = {KvFormat::f16, KvFormat::f16, 2, 128, 128}, .group = 12, .lengths = {400}}, "two tiles");
+}
+
 TEST(CudaRopeAttention, RotationsNormsWindowsAndSinks) {
   const CacheSpec cache{KvFormat::f16, KvFormat::f16, 2, 128, 128};
   expect_same({.cache = cache, .group = 4, .lengths = lengths(), .rotated = 64, .style = RopeStyle::pairs}, "pairs");

@@ -139,9 +139,13 @@ void launch_splits(const Queue& queue, const AttentionArgs& args, const Attentio
   grid.units = args.step.sequence_capacity * plan.chunks * plan.splits;
   grid.wide = plan.wide;
   grid.rotates = rotates;
-  grid.single = args.step.sequence_capacity == 1 && xenv("X_SINGLE", 1);
-  grid.chained = rotates && xenv("X_CHAIN", 1) && (grid.single || xenv("X_CHAIN_MANY", 0));
-  attention::find_fast_kernels(args.kv.key_format)->launch_split(queue, params, grid);
+  grid.single = args.step.sequence_capacity <= xenv("X_SINGLE", 1);
+  grid.chained = rotates && args.step.sequence_capacity <= xenv("X_CHAIN", 1);
+  grid.clusters = grid.single && args.step.sequence_capacity == 1 && plan.chunks == 1 && !plan.wide &&
+                  queue.capabilities->major >= 9 && grid.units > 1 && xenv("X_CLUSTER", 1);
+  attention::AttentionParams p = params;
+  p.x_trigger = grid.single ? xenv("X_TRIGGER", 1) : xenv("X_TRIGGER_MANY", 2);
+  attention::find_fast_kernels(args.kv.key_format)->launch_split(queue, p, grid);
 }
 
 }  // namespace

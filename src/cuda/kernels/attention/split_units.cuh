@@ -47,8 +47,14 @@ class SplitCursor {
  public:
   // At the start of the block's share.
   __device__ __forceinline__ SplitCursor(const AttentionParams& p, int columns) : columns_(columns) {
+    if (p.cluster > 1) {  // one sequence: a unit a block
+      sequence_ = split_sequence(p, columns_, 0);
+      split_ = static_cast<int>(blockIdx.x);
+      limit_ = split_ < sequence_.splits ? split_ * sequence_.each + 1 : 0;
+      return;
+    }
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    const int blocks = static_cast<int>(gridDim.y);
+    const int blocks = static_cast<int>(gridDim.x);
     int total = 0;
     int pages = 0;  // of the lane's sequence
     if (p.sequence_count == 1) {
@@ -60,7 +66,7 @@ class SplitCursor {
       }
     }
     const int share = (total + blocks - 1) / blocks;
-    const int first = static_cast<int>(blockIdx.y) * share;
+    const int first = static_cast<int>(blockIdx.x) * share;
     limit_ = min(first + share, total);
     if (first >= limit_) {
       limit_ = 0;
