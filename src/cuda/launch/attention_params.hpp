@@ -48,24 +48,15 @@ struct AttentionParams {
   unsigned* counters = nullptr;  // of finished splits
   float* partials = nullptr;     // [sequence][KV head][chunk][split], see partial_floats
   const float* sinks = nullptr;  // [heads]; nullptr: none
-  int cluster = 1;  // blocks that have a unit each of one sequence, at most
-  int x_whole = 1;
-  int x_trigger = 0;
-  FreshRows fresh;  // where SplitGrid::rotates
+  FreshRows fresh;               // where SplitGrid::rotates
 };
 
 struct SplitGrid {
   int64_t kv_heads = 0;
-  int64_t units = 0;  // the most there can be for a KV head: sequences * chunks * splits
   bool wide = false;
   bool rotates = false;  // q, k and v are FreshRows'
-  bool single = false;   // one sequence
+  bool few = false;      // sequences: one block a multiprocessor
   bool chained = false;
-  bool clusters = false;
-};
-// Blocks for each KV head, and of a cluster.
-struct SplitBlocks {
-  int64_t count, cluster;
 };
 struct TileGrid {
   unsigned kv_heads = 0;

@@ -59,17 +59,16 @@ TEST(AttentionPlan, DecodeSplitsForTheCardAndNotForTheBatch) {
   const AttentionPlan many = plan_attention(
       halves(8, 128), {.heads = 32, .rows = 256, .sequences = 256, .sequence_tokens = 8192, .decode = true});
   EXPECT_EQ(many.split_limit, one.split_limit);
-  // Fewer pages than splits: no blocks for none.
+  // Five pages by two; up to four are not split: a window of 128 touches three.
   EXPECT_EQ(
       plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 300, .decode = true})
           .splits,
-      4);
-  // A window of 128 touches three pages at most.
+      3);
   EXPECT_EQ(
       plan_attention(halves(8, 128),
                      {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .window = 128, .decode = true})
           .splits,
-      3);
+      1);
   // Many KV heads fill the card by themselves, few need many splits.
   EXPECT_EQ(
       plan_attention(halves(32, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true})

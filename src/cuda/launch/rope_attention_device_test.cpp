@@ -231,14 +231,14 @@ TEST(CudaRopeAttention, ChunksAndLongSequences) {
   }
 }
 
-// Blocks of a cluster, of one or of several, or none.
+// Whole, or in few or many splits.
 TEST(CudaRopeAttention, OneSequence) {
   for (const KvFormat format : {KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
     for (const int64_t size : {64, 128, 256}) {
-      for (const int64_t kv_heads : {1, 3, 8, 20}) {
+      for (const int64_t kv_heads : {1, 8}) {
         const CacheSpec cache{format, format, kv_heads, size, size};
-        for (const int32_t length : {64, 65, 200, 300, 700, 1100}) {
-          expect_same({.cache = cache, .group = 3, .lengths = {length}, .sinks = length > 200},
+        for (const int32_t length : {64, 65, 300, 1100}) {
+          expect_same({.cache = cache, .group = 3, .lengths = {length}, .sinks = length > 100},
                       std::to_string(kv_heads) + " heads of " + std::to_string(size) + ", " + std::to_string(length));
         }
       }

@@ -1,9 +1,9 @@
-// Attention's entry: checks, scratch, and the choice of kernels made in attention_plan.hpp. See attention.hpp.
+// Attention's entry: checks, scratch, and the choice of kernels made in attention_plan.hpp, with or without what
+// precedes attention in a decoding step. See attention.hpp.
 #include "cuda/launch/attention.hpp"
 
 #include <array>
 #include <cmath>
-#include <cstdlib>
 
 #include "base/error.hpp"
 #include "cuda/launch/attention_limits.hpp"
@@ -14,11 +14,6 @@ namespace minfer::cuda {
 namespace {
 
 using graph::KvFormat;
-
-int xenv(const char* name, int preset) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? preset : std::atoi(text);
-}
 
 constexpr double kLog2E = 1.4426950408889634;
 
@@ -55,7 +50,6 @@ attention::AttentionParams params_of(const AttentionArgs& args, const AttentionP
   p.split_columns = static_cast<int>(plan.split_columns);
   p.split_stride = static_cast<int>(plan.splits);
   p.chunks = static_cast<int>(plan.chunks);
-  p.x_whole = xenv("X_WHOLE", 1);
   p.counters = reinterpret_cast<unsigned*>(args.scratch);
   p.partials = reinterpret_cast<float*>(args.scratch + attention_counter_bytes());
   return p;
@@ -136,16 +130,11 @@ void launch_splits(const Queue& queue, const AttentionArgs& args, const Attentio
                    const attention::AttentionParams& params, bool rotates) {
   attention::SplitGrid grid;
   grid.kv_heads = args.kv.kv_heads;
-  grid.units = args.step.sequence_capacity * plan.chunks * plan.splits;
   grid.wide = plan.wide;
   grid.rotates = rotates;
-  grid.single = args.step.sequence_capacity <= xenv("X_SINGLE", 1);
-  grid.chained = rotates && args.step.sequence_capacity <= xenv("X_CHAIN", 1);
-  grid.clusters = grid.single && args.step.sequence_capacity == 1 && plan.chunks == 1 && !plan.wide &&
-                  queue.capabilities->major >= 9 && grid.units > 1 && xenv("X_CLUSTER", 1);
-  attention::AttentionParams p = params;
-  p.x_trigger = grid.single ? xenv("X_TRIGGER", 1) : xenv("X_TRIGGER_MANY", 2);
-  attention::find_fast_kernels(args.kv.key_format)->launch_split(queue, p, grid);
+  grid.few = args.step.sequence_capacity <= attention::kFewSequences;
+  grid.chained = rotates && grid.few;
+  attention::find_fast_kernels(args.kv.key_format)->launch_split(queue, params, grid);
 }
 
 }  // namespace
@@ -168,7 +157,7 @@ void launch_attention(const Queue& queue, const AttentionArgs& args) {
 
 void launch_rope_attention(const Queue& queue, const RopeAppendArgs& rope, const AttentionArgs& args) {
   const AttentionPlan plan = plan_attention(*queue.capabilities, args.kv, shape_of(args));
-  if (plan.simple || !args.step.decode || !xenv("X_FUSE", 1)) {
+  if (plan.simple || !args.step.decode) {
     launch_rope_append(queue, rope);
     launch_attention(queue, args);
     return;

@@ -2,18 +2,12 @@
 #include "cuda/launch/attention_plan.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "cuda/launch/attention_limits.hpp"
 #include "cuda/launch/attention_params.hpp"
 
 namespace minfer::cuda {
 namespace {
-
-int xenv(const char* name, int preset) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? preset : std::atoi(text);
-}
 
 int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -47,7 +41,7 @@ void plan_split(const KvLayerView& kv, const AttentionShape& shape, int64_t grou
   plan.split_columns = std::min(columns, rows * group);
   plan.chunks = ceil_div(rows * group, columns);
   // Not of the chunks: a sequence is split alike whatever the capacities.
-  plan.split_limit = std::clamp<int64_t>(xenv("X_BLOCKS", 128) / kv.kv_heads, 8, attention::kMaxSplits);
+  plan.split_limit = std::clamp<int64_t>(attention::kSplitBlocks / kv.kv_heads, 8, attention::kMaxSplits);
   plan.splits =
       attention::most_splits(static_cast<int>(visible_pages(shape, rows)), static_cast<int>(plan.split_limit));
 }

@@ -134,7 +134,7 @@ __device__ __forceinline__ void make_queries(const AttentionParams& p, const Spl
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   float* staging = memory.staging + warp * kHead;
   const float* row =
-      p.q + u.first_row * p.q_stride + (static_cast<int64_t>(blockIdx.y) * p.group + u.first_column) * kHead;
+      p.q + u.first_row * p.q_stride + (static_cast<int64_t>(own_head(p)) * p.group + u.first_column) * kHead;
 #pragma unroll
   for (int first = 0; first < Shape::kColumns; first += kBatch * Shape::kWarps) {
     FreshHead<kHead> heads[kBatch];
@@ -208,8 +208,7 @@ __device__ __forceinline__ void make_newest(const AttentionParams& p, const Spli
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t page = p.pages[u.table + u.pages - 1] * p.kv.page_stride;
-  const int token_row =
-      static_cast<int>(blockIdx.y) * static_cast<int>(kKvPageTokens) + (u.end - 1) % static_cast<int>(kKvPageTokens);
+  const int token_row = own_head(p) * static_cast<int>(kKvPageTokens) + (u.end - 1) % static_cast<int>(kKvPageTokens);
   const int64_t scales = kv_scales_offset(p.kv.kv_heads, kHead);
   if (warp == Shape::kWarps - 1) {
     store_fresh<typename Shape::Value, kHead>(head, memory.value, u.chunk == 0 ? p.kv.v + page : nullptr, scales,
@@ -240,7 +239,7 @@ __device__ __forceinline__ void make_fresh(const AttentionParams& p, const Split
   FreshHead<kHead> newest;
   if (makes_newest) {
     const float* row = warp == Shape::kWarps - 1 ? f.v + u.first_row * f.v_stride : f.k + u.first_row * f.k_stride;
-    newest.load(row + static_cast<int64_t>(blockIdx.y) * kHead);
+    newest.load(row + static_cast<int64_t>(own_head(p)) * kHead);
   }
   if (with_queries) make_queries<Shape>(p, u, angles, memory, queries);
   if (makes_newest) make_newest<Shape>(p, u, angles, newest, memory);

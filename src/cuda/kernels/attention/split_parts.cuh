@@ -54,7 +54,12 @@ struct SplitShape {
   static_assert(8 * kMergeStride * 4 <= kStageBytes);
 };
 
-// One unit of work of the block's KV head (blockIdx.y), as all threads read it from shared memory. Its columns are
+// Blocks with the same place in their row of KV heads stand side by side; the last few of a grid may have no place.
+__device__ __forceinline__ int own_head(const AttentionParams& p) {
+  return static_cast<int>(blockIdx.x % static_cast<unsigned>(p.kv.kv_heads));
+}
+
+// One unit of work of the block's KV head (own_head), as all threads read it from shared memory. Its columns are
 // pairs of a row and a query head: column i is row i / group, head i % group.
 struct SplitUnit {
   int exists;
@@ -84,7 +89,7 @@ __device__ __forceinline__ void load_queries(const AttentionParams& p, const Spl
       const int of_tile = i / (kWarp * Shape::kSteps) * 8 + i % kWarp / 4;
       const int column = w.first_column + (of_tile < w.columns ? of_tile : 0);
       const int row = column / p.group;
-      const int head = static_cast<int>(blockIdx.y) * p.group + column - row * p.group;
+      const int head = own_head(p) * p.group + column - row * p.group;
       const float* q = p.q + (w.first_row + row) * p.q_stride + head * p.key_size + i / kWarp % Shape::kSteps * 16;
       // 8-bit keys come as 4 neighbours a lane: the same order of products for q.
       low[k] = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * (i % 4) : 2 * (i % 4)));

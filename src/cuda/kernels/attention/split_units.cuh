@@ -29,10 +29,8 @@ __device__ __forceinline__ SplitSequence split_sequence(const AttentionParams& p
   s.begin = p.window > 0 ? max(0, s.info.first_position + 1 - p.window) : 0;
   s.first_page = s.begin / kPage;
   s.pages = (s.info.first_position + s.info.rows + kPage - 1) / kPage - s.first_page;
-  s.each = s.pages <= p.x_whole ? s.pages : split_pages(s.pages, p.split_limit);
-  s.splits = s.pages <= p.x_whole ? 1
-             : s.each <= 2        ? (s.pages + s.each - 1) >> (s.each - 1)
-                                  : (s.pages + s.each - 1) / s.each;
+  s.each = split_pages(s.pages, p.split_limit);
+  s.splits = s.each <= 2 ? (s.pages + s.each - 1) >> (s.each - 1) : (s.pages + s.each - 1) / s.each;
   return s;
 }
 
@@ -47,14 +45,9 @@ class SplitCursor {
  public:
   // At the start of the block's share.
   __device__ __forceinline__ SplitCursor(const AttentionParams& p, int columns) : columns_(columns) {
-    if (p.cluster > 1) {  // one sequence: a unit a block
-      sequence_ = split_sequence(p, columns_, 0);
-      split_ = static_cast<int>(blockIdx.x);
-      limit_ = split_ < sequence_.splits ? split_ * sequence_.each + 1 : 0;
-      return;
-    }
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    const int blocks = static_cast<int>(gridDim.x);
+    const unsigned heads = static_cast<unsigned>(p.kv.kv_heads);
+    const int blocks = static_cast<int>(gridDim.x / heads);
     int total = 0;
     int pages = 0;  // of the lane's sequence
     if (p.sequence_count == 1) {
@@ -66,7 +59,7 @@ class SplitCursor {
       }
     }
     const int share = (total + blocks - 1) / blocks;
-    const int first = static_cast<int>(blockIdx.x) * share;
+    const int first = static_cast<int>(blockIdx.x / heads) * share;
     limit_ = min(first + share, total);
     if (first >= limit_) {
       limit_ = 0;
