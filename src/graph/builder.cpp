@@ -77,8 +77,8 @@ ValueId Builder::kv_append(ValueId k, ValueId v, int32_t layer) {
   return add_node(Op::kv_append, {k, v}, {}, KvAppendAttributes{layer}, "kv_append")[0];
 }
 
-ValueId Builder::attention(ValueId q, ValueId appended, AttentionAttributes attributes) {
-  return add_node(Op::attention, {q, appended}, {}, attributes, "attention")[0];
+ValueId Builder::attention(ValueId q, ValueId appended, AttentionAttributes attributes, WeightId sinks) {
+  return add_node(Op::attention, {q, appended}, {sinks}, attributes, "attention")[0];
 }
 
 ValueId Builder::gather_rows(ValueId x, ValueId rows) {

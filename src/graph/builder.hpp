@@ -34,7 +34,7 @@ class Builder {
   ValueId rope_angles(ValueId positions, RopeAnglesAttributes attributes);
   ValueId rope(ValueId x, ValueId angles, RopeAttributes attributes);
   ValueId kv_append(ValueId k, ValueId v, int32_t layer);
-  ValueId attention(ValueId q, ValueId appended, AttentionAttributes attributes);
+  ValueId attention(ValueId q, ValueId appended, AttentionAttributes attributes, WeightId sinks = kNoWeight);
   ValueId gather_rows(ValueId x, ValueId rows);
   // Routes and weights of rows of router logits.
   struct Routed {

@@ -57,8 +57,8 @@ std::map<std::string, int> op_counts(const Graph& graph) {
 }
 
 DeviceTraits all_ops(Format format) {
-  return {[](Op op) { return op != Op::norm_linear; }, [format](WeightId, int64_t) { return format; },
-          [](const Graph&, const Node&) { return true; }};
+  return {[](Op op) { return op != Op::norm_linear && op != Op::rope_attention; },
+          [format](WeightId, int64_t) { return format; }, [](const Graph&, const Node&) { return true; }};
 }
 
 TEST(Passes, FuseToTheExpectedNodes) {
@@ -192,6 +192,46 @@ TEST(Passes, NormsEnterTheProductsThatTheDeviceRunsSo) {
     EXPECT_EQ(few.values[static_cast<size_t>(node.inputs[0])].type.format, Format::f32);
     EXPECT_EQ(node.weights.size(), node.outputs.size() * 2 + 1);
   }
+}
+
+TEST(Passes, AttentionTakesInWhatPrecedesItWhereTheDeviceRunsThat) {
+  const auto shapes = weights();
+  DeviceTraits device = all_ops(Format::q8);
+  device.has_op = [](Op op) { return op != Op::norm_linear; };
+  const Graph fused = optimize(block(shapes, {8, 1}), shapes, device);
+  auto counts = op_counts(fused);
+  EXPECT_EQ(counts["rope_attention"], 1);
+  EXPECT_EQ(counts["rope_append"] + counts["attention"] + counts["rope"] + counts["quantize"], 0);
+  for (const Node& node : fused.nodes) {
+    if (node.op != Op::rope_attention) continue;
+    const auto& attributes = std::get<RopeAttentionAttributes>(node.attributes);
+    EXPECT_EQ(attributes.style, RopeStyle::halves);
+    EXPECT_EQ(attributes.norm_eps, 1e-5F);
+    EXPECT_EQ(attributes.attention.kv_heads, kKvHeads);
+    ASSERT_EQ(node.inputs.size(), 4U);
+    const auto width = [&](size_t i) { return fused.values[static_cast<size_t>(node.inputs[i])].type.width; };
+    EXPECT_EQ(width(0), kHeads * kHeadSize);
+    EXPECT_EQ(width(1), kKvHeads * kHeadSize);
+    const Builder names(shapes, {1, 1});
+    EXPECT_EQ(node.weights, (std::vector<WeightId>{names.weight("q_norm"), names.weight("k_norm"), kNoWeight}));
+    EXPECT_EQ(fused.values[static_cast<size_t>(node.outputs[0])].type.format, Format::q8);
+  }
+  device.runs = [](const Graph&, const Node& node) { return node.op != Op::rope_attention; };
+  counts = op_counts(optimize(block(shapes, {8, 1}), shapes, device));
+  EXPECT_EQ(counts["rope_append"], 1);
+  EXPECT_EQ(counts["attention"], 1);
+}
+
+TEST(Rules, SinksAreOneAHead) {
+  std::vector<WeightShape> shapes = weights();
+  shapes.push_back({"sinks", 1, kHeads});
+  Builder b(shapes, {8, 1});
+  const ValueId x = b.embed(b.input(Input::token_ids), b.weight("embedding"), 1.0F);
+  const ValueId q = b.linear(x, b.weight("q"));
+  const ValueId appended = b.kv_append(b.linear(x, b.weight("k")), b.linear(x, b.weight("v")), 0);
+  const AttentionAttributes attributes{0, kHeads, kKvHeads, kHeadSize, kHeadSize, 0.25F, 0, 0.0F};
+  EXPECT_EQ(b.type(b.attention(q, appended, attributes, b.weight("sinks"))).width, kHeads * kHeadSize);
+  EXPECT_THROW(b.attention(q, appended, attributes, b.weight("norm")), Error);
 }
 
 TEST(Passes, TheFormatFollowsTheRowsThatAProductReads) {

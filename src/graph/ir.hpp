@@ -56,13 +56,14 @@ enum class Op : uint8_t {
   kv_append,
   rope_append,
   attention,
+  rope_attention,
   gather_rows,
   route,
   expert_linear,
   expert_glu,
   expert_sum,
 };
-inline constexpr int kOpCount = 19;
+inline constexpr int kOpCount = 20;
 
 struct EmbedAttributes {
   float scale;  // multiplies every element of the gathered row
@@ -114,9 +115,17 @@ struct AttentionAttributes {
   int64_t window;      // positions seen, itself included; 0: all
   float softcap;       // cap * tanh(score / cap); 0: none
 };
+
+// A rope_append and the attention that alone reads what it makes. q and k may be overwritten.
+struct RopeAttentionAttributes {
+  RopeStyle style;
+  float norm_eps;
+  AttentionAttributes attention;
+};
+
 using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, GluAttributes, NormLinearAttributes,
                                 NormLinearGluAttributes, RopeAnglesAttributes, RopeAttributes, KvAppendAttributes,
-                                RopeAppendAttributes, AttentionAttributes, RouteAttributes>;
+                                RopeAppendAttributes, AttentionAttributes, RopeAttentionAttributes, RouteAttributes>;
 
 struct ValueType {
   Format format;

@@ -58,8 +58,14 @@ Positions positions_of(const SequenceStep& sequence, int64_t window) {
   return positions;
 }
 
-void add_attention(const WorkContext& context, const Node& node, const StepData& step, OpWork& work) {
-  const auto& attributes = std::get<AttentionAttributes>(node.attributes);
+// The attention of a node that has one, or nullptr.
+const AttentionAttributes* attention_of(const Node& node) {
+  const auto* fused = std::get_if<RopeAttentionAttributes>(&node.attributes);
+  return fused != nullptr ? &fused->attention : std::get_if<AttentionAttributes>(&node.attributes);
+}
+
+void add_attention(const WorkContext& context, const AttentionAttributes& attributes, const StepData& step,
+                   OpWork& work) {
   for (const SequenceStep& sequence : step.sequences) {
     const Positions positions = positions_of(sequence, attributes.window);
     work.bytes += positions.distinct * context.cache_row_bytes[static_cast<size_t>(attributes.layer)];
@@ -118,8 +124,8 @@ OpWork node_work(const WorkContext& context, const Node& node, const StepData& s
   }
   if (is_product(node)) {
     add_products(context, node, rows, work);
-  } else if (node.op == Op::attention) {
-    add_attention(context, node, step, work);
+  } else if (const auto* attention = attention_of(node)) {
+    add_attention(context, *attention, step, work);
   } else {
     if (node.op == Op::embed) {
       const HeldWeight& table = context.weights[static_cast<size_t>(node.weights[0])];
@@ -134,9 +140,8 @@ OpWork node_work(const WorkContext& context, const Node& node, const StepData& s
 }
 
 std::string node_kind(const WorkContext& context, const Node& node) {
-  if (node.op == Op::attention) {
-    const int64_t window = std::get<AttentionAttributes>(node.attributes).window;
-    return window == 0 ? std::string() : fmt::format("window {}", window);
+  if (const auto* attention = attention_of(node)) {
+    return attention->window == 0 ? std::string() : fmt::format("window {}", attention->window);
   }
   if (!is_product(node)) return {};
   std::string names;

@@ -23,6 +23,7 @@ constexpr std::array<OpInfo, kOpCount> kOps = {{
     {Op::kv_append, "kv_append", infer_kv_append},
     {Op::rope_append, "rope_append", infer_rope_append},
     {Op::attention, "attention", infer_attention},
+    {Op::rope_attention, "rope_attention", infer_rope_attention},
     {Op::gather_rows, "gather_rows", infer_gather_rows},
     {Op::route, "route", infer_route},
     {Op::expert_linear, "expert_linear", infer_expert_linear},

@@ -49,6 +49,7 @@ std::vector<ValueType> infer_rope(const NodeCheck&);
 std::vector<ValueType> infer_kv_append(const NodeCheck&);
 std::vector<ValueType> infer_rope_append(const NodeCheck&);
 std::vector<ValueType> infer_attention(const NodeCheck&);
+std::vector<ValueType> infer_rope_attention(const NodeCheck&);
 std::vector<ValueType> infer_gather_rows(const NodeCheck&);
 std::vector<ValueType> infer_route(const NodeCheck&);
 std::vector<ValueType> infer_expert_linear(const NodeCheck&);

@@ -168,6 +168,23 @@ std::vector<ValueType> types_of(const Graph& graph, std::span<const ValueId> ids
   return types;
 }
 
+// The graph with `fused_of(node)` in place of each node that has one, and without the absorbed nodes.
+template <class FusedOf>
+Graph replace_nodes(const Graph& graph, std::span<const WeightShape> weights, const std::vector<bool>& absorbed,
+                    const FusedOf& fused_of) {
+  Rewriter rewriter(graph, weights);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (absorbed[i]) continue;
+    if (const auto fused = fused_of(node)) {
+      rewriter.emit(fused->op, fused->inputs, fused->weights, fused->attributes, fused->outputs);
+    } else {
+      rewriter.copy(node);
+    }
+  }
+  return rewriter.finish();
+}
+
 // The product with the norm of its input in it.
 Node with_norm(const Node& product, const Node& norm) {
   const float eps = std::get<RmsNormAttributes>(norm.attributes).eps;
@@ -199,17 +216,7 @@ Graph fuse_norm(const Graph& graph, std::span<const WeightShape> weights, const 
   for (const Node& node : graph.nodes) {
     if (fused_of(node)) absorbed[static_cast<size_t>(uses.producer[static_cast<size_t>(node.inputs[0])])] = true;
   }
-  Rewriter rewriter(graph, weights);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    if (absorbed[i]) continue;
-    if (const auto fused = fused_of(node)) {
-      rewriter.emit(fused->op, fused->inputs, fused->weights, fused->attributes, fused->outputs);
-    } else {
-      rewriter.copy(node);
-    }
-  }
-  return rewriter.finish();
+  return replace_nodes(graph, weights, absorbed, fused_of);
 }
 
 namespace {
@@ -291,11 +298,37 @@ Graph fuse_rope_append(const Graph& graph, std::span<const WeightShape> weights,
   return rewriter.finish();
 }
 
+Graph fuse_rope_attention(const Graph& graph, std::span<const WeightShape> weights, const DeviceTraits& device) {
+  if (!device.has_op(Op::rope_attention)) return graph;
+  const Uses uses(graph);
+  const auto fused_of = [&](const Node& node) -> std::optional<Node> {
+    if (node.op != Op::attention) return std::nullopt;
+    const Node* rope = sole_producer(graph, uses, node.inputs[0], Op::rope_append);
+    if (rope == nullptr || sole_producer(graph, uses, node.inputs[1], Op::rope_append) != rope) return std::nullopt;
+    // The fused op may rotate q where it lies.
+    if (uses.count[static_cast<size_t>(rope->inputs[0])] != 1) return std::nullopt;
+    const auto& attributes = std::get<RopeAppendAttributes>(rope->attributes);
+    Node fused{
+        Op::rope_attention,
+        rope->inputs,
+        {rope->weights[0], rope->weights[1], node.weights[0]},
+        node.outputs,
+        RopeAttentionAttributes{attributes.style, attributes.norm_eps, std::get<AttentionAttributes>(node.attributes)}};
+    const bool runs = runs_alone(device, graph, fused, types_of(graph, fused.inputs), types_of(graph, fused.outputs));
+    return runs ? std::optional(std::move(fused)) : std::nullopt;
+  };
+  std::vector<bool> absorbed(graph.nodes.size(), false);
+  for (const Node& node : graph.nodes) {
+    if (fused_of(node)) absorbed[static_cast<size_t>(uses.producer[static_cast<size_t>(node.inputs[0])])] = true;
+  }
+  return replace_nodes(graph, weights, absorbed, fused_of);
+}
+
 namespace {
 
 bool can_output_other(Op op) {
   return op == Op::rms_norm || op == Op::glu || op == Op::linear_glu || op == Op::norm_linear_glu ||
-         op == Op::expert_glu || op == Op::attention;
+         op == Op::expert_glu || op == Op::attention || op == Op::rope_attention;
 }
 
 bool reads_activation(Op op) {
@@ -364,6 +397,7 @@ Graph optimize(const Graph& graph, std::span<const WeightShape> weights, const D
   fused = fuse_linear_inputs(fused, weights, device);
   fused = fuse_norm(fused, weights, device);
   fused = fuse_rope_append(fused, weights, device);
+  fused = fuse_rope_attention(fused, weights, device);
   return quantize_activations(fused, weights, device);
 }
 

@@ -103,6 +103,7 @@ void run_attention(const StepState& state, const graph::Node& node, Worker& work
   const graph::ValueId out = node.outputs[0];
   AttentionArgs args;
   args.spec = attention_spec(*state.graph, node, layer.spec);
+  args.spec.sinks = state.weights->vector(node.weights[0]);
   args.rows = state.tokens;
   args.row_sequence = state.row_sequence;
   args.row_position = state.row_position;

@@ -32,6 +32,7 @@ constexpr OpRow kRows[] = {
     {graph::Op::kv_append, always, run_kv_append},
     {graph::Op::rope_append, always, run_rope_append},
     {graph::Op::attention, attention_node_unsupported, run_attention},
+    {graph::Op::rope_attention, attention_node_unsupported, run_rope_attention},
     {graph::Op::gather_rows, always, run_gather_rows},
     {graph::Op::route, always, run_route},
     {graph::Op::expert_linear, always, run_expert_linear},
@@ -109,8 +110,8 @@ ScratchBytes node_scratch(const Capabilities& capabilities, const graph::Graph& 
   for (const graph::Node& node : graph.nodes) {
     const graph::ValueType in = node.inputs.empty() ? graph::ValueType{} : type(node.inputs[0]);
     const int64_t rows = graph::row_count(in.rows, graph.shape);
-    if (node.op == graph::Op::attention) {
-      const auto& attributes = std::get<graph::AttentionAttributes>(node.attributes);
+    if (node.op == graph::Op::attention || node.op == graph::Op::rope_attention) {
+      const graph::AttentionAttributes& attributes = attention_of(node);
       const KvLayerView view = kv_layer_view(kv, attributes.layer);
       for (const bool decode : {true, false}) {
         const int64_t sequences = sequence_capacity(graph.shape.tokens, kv);

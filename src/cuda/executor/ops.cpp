@@ -139,8 +139,10 @@ void run_kv_append(const StepState& state, const graph::Node& node) {
                    step_of(state, layer));
 }
 
-void run_rope_append(const StepState& state, const graph::Node& node) {
-  const auto& attributes = std::get<graph::RopeAppendAttributes>(node.attributes);
+namespace {
+
+// What rope_append and rope_attention name alike.
+RopeAppendArgs rope_append_args(const StepState& state, const graph::Node& node, int32_t layer) {
   RopeAppendArgs args;
   args.q = state.rows(node.inputs[0]);
   args.k = state.rows(node.inputs[1]);
@@ -148,17 +150,27 @@ void run_rope_append(const StepState& state, const graph::Node& node) {
   args.angles = state.rows(node.inputs[3]);
   args.q_norm = state.weights->vector(node.weights[0]);
   args.k_norm = state.weights->vector(node.weights[1]);
+  args.kv = state.kv->layer(layer);
+  args.step = step_of(state, layer);
+  return args;
+}
+
+}  // namespace
+
+void run_rope_append(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::RopeAppendAttributes>(node.attributes);
+  RopeAppendArgs args = rope_append_args(state, node, attributes.layer);
   args.eps = attributes.norm_eps;
   args.heads = attributes.heads;
   args.style = attributes.style;
-  args.kv = state.kv->layer(attributes.layer);
-  args.step = step_of(state, attributes.layer);
   args.q_out = state.rows(node.outputs[0]);
   launch_rope_append(*state.queue, args);
 }
 
-void run_attention(const StepState& state, const graph::Node& node) {
-  const auto& attributes = std::get<graph::AttentionAttributes>(node.attributes);
+namespace {
+
+AttentionArgs attention_args(const StepState& state, const graph::Node& node, graph::WeightId sinks) {
+  const graph::AttentionAttributes& attributes = attention_of(node);
   AttentionArgs args;
   args.q = state.rows(node.inputs[0]);
   args.out = state.rows(node.outputs[0]);
@@ -166,10 +178,33 @@ void run_attention(const StepState& state, const graph::Node& node) {
   args.scale = attributes.scale;
   args.window = attributes.window;
   args.softcap = attributes.softcap;
+  args.sinks = state.weights->vector(sinks);
   args.kv = state.kv->layer(attributes.layer);
   args.step = step_of(state, attributes.layer);
   args.scratch = state.attention_scratch;
-  launch_attention(*state.queue, args);
+  return args;
+}
+
+}  // namespace
+
+const graph::AttentionAttributes& attention_of(const graph::Node& node) {
+  const auto* fused = std::get_if<graph::RopeAttentionAttributes>(&node.attributes);
+  return fused != nullptr ? fused->attention : std::get<graph::AttentionAttributes>(node.attributes);
+}
+
+void run_attention(const StepState& state, const graph::Node& node) {
+  launch_attention(*state.queue, attention_args(state, node, node.weights[0]));
+}
+
+// q is rotated in place: nothing else reads it.
+void run_rope_attention(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::RopeAttentionAttributes>(node.attributes);
+  RopeAppendArgs rope = rope_append_args(state, node, attributes.attention.layer);
+  rope.eps = attributes.norm_eps;
+  rope.heads = attributes.attention.heads;
+  rope.style = attributes.style;
+  rope.q_out = rope.q;
+  launch_rope_attention(*state.queue, rope, attention_args(state, node, node.weights[2]));
 }
 
 // The output head's rows go to the sampler.
@@ -192,7 +227,7 @@ std::optional<std::string> normed_unsupported(const graph::Graph& graph, const g
 
 // A q8 row has blocks of 32 within a head.
 std::optional<std::string> attention_node_unsupported(const graph::Graph& graph, const graph::Node& node) {
-  const auto& attributes = std::get<graph::AttentionAttributes>(node.attributes);
+  const graph::AttentionAttributes& attributes = attention_of(node);
   const graph::Format format = graph.values[static_cast<size_t>(node.outputs[0])].type.format;
   if (format == graph::Format::q8 && attributes.value_size % kQ8Block != 0) return "heads that are no whole q8 blocks";
   KvLayerView view;

@@ -22,6 +22,7 @@ void run_rope(const StepState& state, const graph::Node& node);
 void run_kv_append(const StepState& state, const graph::Node& node);
 void run_rope_append(const StepState& state, const graph::Node& node);
 void run_attention(const StepState& state, const graph::Node& node);
+void run_rope_attention(const StepState& state, const graph::Node& node);
 void run_gather_rows(const StepState& state, const graph::Node& node);
 // ops_experts.cpp
 void run_route(const StepState& state, const graph::Node& node);
@@ -32,6 +33,8 @@ void run_expert_sum(const StepState& state, const graph::Node& node);
 std::optional<std::string> linear_unsupported(const graph::Graph& graph, const graph::Node& node);
 std::optional<std::string> normed_unsupported(const graph::Graph& graph, const graph::Node& node);
 std::optional<std::string> attention_node_unsupported(const graph::Graph& graph, const graph::Node& node);
+// The attention of an attention or rope_attention node.
+const graph::AttentionAttributes& attention_of(const graph::Node& node);
 
 // The frequencies of a graph's rope_angles nodes, behind one another in the order of the nodes; and where those of one
 // node begin.

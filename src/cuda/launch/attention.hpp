@@ -73,8 +73,9 @@ struct AttentionArgs {
   Rows out;  // [rows][heads * value_size]: any format; q8: value_size is a multiple of 32
   int64_t heads = 0;
   float scale = 0;
-  int64_t window = 0;  // positions seen, itself included; 0: all
-  float softcap = 0;   // cap * tanh(score / cap); 0: none
+  int64_t window = 0;            // positions seen, itself included; 0: all
+  float softcap = 0;             // cap * tanh(score / cap); 0: none
+  const float* sinks = nullptr;  // [heads]: a score beside the tokens', with no value; nullptr: none
   KvLayerView kv;
   StepView step;
   // attention_scratch_bytes, 16-byte aligned. Its first attention_counter_bytes are zero before the first launch, and
@@ -88,6 +89,9 @@ int64_t attention_counter_bytes();
 int64_t attention_scratch_bytes(const Capabilities& capabilities, const KvLayerView& kv, int64_t heads, int64_t rows,
                                 int64_t sequences, int64_t sequence_tokens, bool decode);
 void launch_attention(const Queue& queue, const AttentionArgs& args);
+// launch_rope_append and launch_attention of its q_out: one kernel in a decoding step where there is one for the sizes
+// and formats, else both. q_out may be written or not; the rest of `rope` and of `attention` must agree.
+void launch_rope_attention(const Queue& queue, const RopeAppendArgs& rope, const AttentionArgs& attention);
 
 // Tokens copied into another page or moved down in one, in one layer; keys turned by rotate_by positions
 // (graph::KvMove).

@@ -32,6 +32,7 @@ struct Case {
   bool decode = false;
   int64_t window = 0;
   float softcap = 0;
+  bool sinks = false;
   int64_t spare_sequences = 0;
   int64_t spare_rows = 0;
   int multiprocessors = 0;  // that the launcher is told of; 0: the card's
@@ -47,6 +48,8 @@ class Step {
     describe();
     queries_ = random_.normals(static_cast<size_t>(row_capacity_ * heads_ * test.cache.key_size));
     for (float& q : queries_) q *= 1.5F;
+    // From far below the scores to above them.
+    for (int64_t h = 0; h < heads_; ++h) sinks_.push_back(h % 5 == 4 ? -INFINITY : 3.0F * random_.normal());
   }
 
   void set_queries(const std::vector<float>& queries) {
@@ -69,6 +72,7 @@ class Step {
     DeviceArray<int32_t> tables(tables_);
     DeviceArray<int32_t> row_sequence(row_sequence_);
     DeviceArray<int32_t> row_position(row_position_);
+    DeviceArray<float> sinks(sinks_);
     DeviceArray<std::byte> out(static_cast<size_t>(row_stride(format, out_width()) * row_capacity_));
     AttentionArgs args;
     args.q = f32_rows(q.data(), row_capacity_, heads_ * case_.cache.key_size);
@@ -77,6 +81,7 @@ class Step {
     args.scale = scale();
     args.window = case_.window;
     args.softcap = case_.softcap;
+    args.sinks = case_.sinks ? sinks.data() : nullptr;
     args.kv = host_.view(cache.data());
     args.step = {.sequences = sequences.data(),
                  .pages = tables.data(),
@@ -193,7 +198,8 @@ class Step {
     const int64_t kv_head = head / case_.group;
     const float* q = queries_.data() + ((info.first_row + row) * heads_ + head) * case_.cache.key_size;
     std::vector<double> scores;
-    double top = -INFINITY;
+    const double sink = case_.sinks ? static_cast<double>(sinks_[static_cast<size_t>(head)]) : -INFINITY;
+    double top = sink;
     for (int64_t p = first; p <= last; ++p) {
       const float* k = keys_[sequence].data() + (p * case_.cache.kv_heads + kv_head) * case_.cache.key_size;
       double sum = 0;
@@ -203,7 +209,7 @@ class Step {
       scores.push_back(sum);
       top = std::max(top, sum);
     }
-    double total = 0;
+    double total = std::exp(sink - top);
     for (double& s : scores) total += s = std::exp(s - top);
     const size_t at = out.size();
     out.resize(at + static_cast<size_t>(case_.cache.value_size));
@@ -220,7 +226,7 @@ class Step {
   HostCache host_;
   TestQueue queue_;
   int64_t heads_ = 0, rows_ = 0, row_capacity_ = 0, sequence_capacity_ = 0, longest_ = 0;
-  std::vector<float> queries_;
+  std::vector<float> queries_, sinks_;
   std::vector<std::vector<float>> keys_, values_;  // of each sequence: [position][kv head][size]
   std::vector<SequenceInfo> infos_;
   std::vector<int32_t> tables_, first_pages_, row_sequence_, row_position_;
@@ -320,6 +326,27 @@ TEST(CudaAttention, DecodeOfGroupsWindowsAndCaps) {
   }
 }
 
+// A score beside the tokens': in every kernel, with a maximum of its own or not.
+TEST(CudaAttention, Sinks) {
+  const std::vector<Span> spans{{0, 1}, {0, 200}, {100, 1}, {63, 2}, {130, 67}, {299, 1}};
+  for (const KvFormat format : {KvFormat::f16, KvFormat::bf16, KvFormat::q8_0}) {
+    for (const int64_t size : {64, 96, 128, 256}) {
+      const CacheSpec cache{format, format, 2, size, size};
+      const double limit = format == KvFormat::bf16 ? kTileBfloatError : kTileError;
+      for (const int64_t window : {0, 48}) {
+        const std::string what = name_of(cache, 5) + " window " + std::to_string(window);
+        expect_close(
+            {.cache = cache, .group = 5, .sequences = decode_spans(), .decode = true, .window = window, .sinks = true},
+            kSplitError, what + " decode");
+        expect_close({.cache = cache, .group = 5, .sequences = spans, .window = window, .sinks = true}, limit, what);
+      }
+    }
+  }
+  const CacheSpec plain{KvFormat::f32, KvFormat::f32, 2, 48, 48};
+  expect_close({.cache = plain, .group = 5, .sequences = spans, .softcap = 3.0F, .sinks = true}, kSimpleError,
+               "simple");
+}
+
 // More pages than splits: several pages a split.
 TEST(CudaAttention, DecodeOfLongSequences) {
   for (const KvFormat format : {KvFormat::f16, KvFormat::q8_0}) {
@@ -331,25 +358,30 @@ TEST(CudaAttention, DecodeOfLongSequences) {
   }
 }
 
+void expect_alone_as_in_a_batch(int32_t first_position, int64_t group) {
+  SCOPED_TRACE(first_position);
+  const CacheSpec cache{KvFormat::f16, KvFormat::f16, 2, 128, 128};
+  Case one{.cache = cache, .group = group, .sequences = {{first_position, 1}}, .decode = true};
+  Case many = one;
+  for (const Span& span : decode_spans()) many.sequences.push_back(span);
+  many.spare_sequences = 5;
+  many.spare_rows = 5;
+  // The first sequence draws the same numbers; the queries come last and so are drawn apart.
+  Step alone(one, 9);
+  Step batch(many, 9);
+  const auto queries = Random(77).normals(static_cast<size_t>(batch.row_capacity() * batch.heads() * 128));
+  alone.set_queries(queries);
+  batch.set_queries(queries);
+  const auto a = alone.run_f32(3);
+  const auto b = batch.run_f32(3);
+  for (int64_t i = 0; i < alone.out_width(); ++i) {
+    ASSERT_EQ(a[static_cast<size_t>(i)], b[static_cast<size_t>(i)]) << "element " << i << " group " << group;
+  }
+}
+
 TEST(CudaAttention, SplitsDoNotDependOnTheBatch) {
   for (const int64_t group : {4, 12}) {
-    const CacheSpec cache{KvFormat::f16, KvFormat::f16, 2, 128, 128};
-    Case one{.cache = cache, .group = group, .sequences = {{1200, 1}}, .decode = true};
-    Case many = one;
-    for (const Span& span : decode_spans()) many.sequences.push_back(span);
-    many.spare_sequences = 5;
-    many.spare_rows = 5;
-    // The first sequence draws the same numbers; the queries come last and so are drawn apart.
-    Step alone(one, 9);
-    Step batch(many, 9);
-    const auto queries = Random(77).normals(static_cast<size_t>(batch.row_capacity() * batch.heads() * 128));
-    alone.set_queries(queries);
-    batch.set_queries(queries);
-    const auto a = alone.run_f32(3);
-    const auto b = batch.run_f32(3);
-    for (int64_t i = 0; i < alone.out_width(); ++i) {
-      ASSERT_EQ(a[static_cast<size_t>(i)], b[static_cast<size_t>(i)]) << "element " << i << " group " << group;
-    }
+    for (const int32_t first_position : {1200, 900, 300, 64}) expect_alone_as_in_a_batch(first_position, group);
   }
 }
 

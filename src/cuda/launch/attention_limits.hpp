@@ -22,27 +22,29 @@ inline constexpr int64_t kTileRows = 128;
 inline constexpr int64_t kLargeHeadTileRows = 64;
 // Splits of a sequence and KV head.
 inline constexpr int64_t kMaxSplits = 64;
-// Blocks that one long sequence is split into, over all KV heads: about two a multiprocessor of a large card. A
+// Blocks that one long sequence is split into, over all KV heads: about one a multiprocessor of a large card. A
 // constant, so that results are the same on all cards.
-inline constexpr int64_t kSplitBlocks = 256;
-// Up to so many pages a sequence is split by single pages, by two, and beyond by four: smaller splits would cost more
-// to merge than they gain.
-inline constexpr int kSinglePages = 4;
+inline constexpr int64_t kSplitBlocks = 128;
+// Steps of at most so many sequences take one block a multiprocessor, others as many as it holds.
+inline constexpr int64_t kFewSequences = 16;
+// Up to so many pages a sequence is not split, then by two, and beyond by four: smaller splits would cost more to merge
+// than they gain.
+inline constexpr int kWholePages = 4;
 inline constexpr int kDoublePages = 32;
 
 // Pages of one split of a sequence that sees `pages` pages, in at most `limit` splits.
 constexpr int split_pages(int pages, int limit) {
-  const int least = pages > kDoublePages ? 4 : pages > kSinglePages ? 2 : 1;
+  if (pages <= kWholePages) return pages;
+  const int least = pages > kDoublePages ? 4 : 2;
   return pages <= least * limit ? least : (pages + limit - 1) / limit;
 }
 // The most splits that a sequence of up to `pages` pages has: shorter ones can have more than the longest.
 constexpr int most_splits(int pages, int limit) {
-  const int singles = pages < kSinglePages ? pages : kSinglePages;
+  if (pages <= kWholePages) return 1;
   const int doubles = ((pages < kDoublePages ? pages : kDoublePages) + 1) / 2;
   const int most = (pages + 3) / 4;
   const int splits = most > doubles ? most : doubles;
-  const int all = splits > singles ? splits : singles;
-  return all < limit ? all : limit;
+  return splits < limit ? splits : limit;
 }
 
 // A split's partial result in scratch: [columns][head size], then {maximum, sum}[columns]; 16-byte aligned.

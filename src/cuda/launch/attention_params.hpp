@@ -8,6 +8,19 @@
 
 namespace minfer::cuda::attention {
 
+// A decoding step's rows before norm, rotation and append, for the split kernel that does these itself.
+struct FreshRows {
+  const float* k = nullptr;
+  const float* v = nullptr;
+  const float* angles = nullptr;
+  const float* q_norm = nullptr;  // nullptr: none
+  const float* k_norm = nullptr;
+  int64_t k_stride = 0, v_stride = 0, angles_stride = 0;  // floats
+  float eps = 0;
+  int rotated = 0;
+  bool halves = false;
+};
+
 struct AttentionParams {
   const float* q = nullptr;
   int64_t q_stride = 0;  // floats
@@ -34,12 +47,16 @@ struct AttentionParams {
   int chunks = 0;                // pieces of a KV head's columns, at most
   unsigned* counters = nullptr;  // of finished splits
   float* partials = nullptr;     // [sequence][KV head][chunk][split], see partial_floats
+  const float* sinks = nullptr;  // [heads]; nullptr: none
+  FreshRows fresh;               // where SplitGrid::rotates
 };
 
 struct SplitGrid {
   int64_t kv_heads = 0;
-  int64_t units = 0;  // the most there can be for a KV head: sequences * chunks * splits
   bool wide = false;
+  bool rotates = false;  // q, k and v are FreshRows'
+  bool few = false;      // sequences: one block a multiprocessor
+  bool chained = false;
 };
 struct TileGrid {
   unsigned kv_heads = 0;

@@ -54,22 +54,21 @@ TEST(AttentionPlan, DecodeSplitsForTheCardAndNotForTheBatch) {
   EXPECT_EQ(one.split_rows, 1);
   EXPECT_EQ(one.split_columns, 4);
   EXPECT_EQ(one.chunks, 1);
-  EXPECT_EQ(one.split_limit, 32);
-  EXPECT_EQ(one.splits, 32);
+  EXPECT_EQ(one.split_limit, 16);
+  EXPECT_EQ(one.splits, 16);
   const AttentionPlan many = plan_attention(
       halves(8, 128), {.heads = 32, .rows = 256, .sequences = 256, .sequence_tokens = 8192, .decode = true});
   EXPECT_EQ(many.split_limit, one.split_limit);
-  // Fewer pages than splits: no blocks for none.
+  // Five pages by two; up to four are not split: a window of 128 touches three.
   EXPECT_EQ(
       plan_attention(halves(8, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 300, .decode = true})
           .splits,
-      4);
-  // A window of 128 touches three pages at most.
+      3);
   EXPECT_EQ(
       plan_attention(halves(8, 128),
                      {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .window = 128, .decode = true})
           .splits,
-      3);
+      1);
   // Many KV heads fill the card by themselves, few need many splits.
   EXPECT_EQ(
       plan_attention(halves(32, 128), {.heads = 32, .rows = 1, .sequences = 1, .sequence_tokens = 8192, .decode = true})
@@ -165,7 +164,7 @@ TEST(AttentionPlan, ScratchHoldsEverySplit) {
 
   // 8 KV heads, 16 splits, 4 columns of 128 elements, a maximum and a sum.
   EXPECT_EQ(attention_scratch_bytes(card(9, 227), halves(8, 128), 32, 1, 1, 8192, true),
-            attention_counter_bytes() + 8 * 32 * 4 * (128 + 2) * 4);
+            attention_counter_bytes() + 8 * 16 * 4 * (128 + 2) * 4);
   EXPECT_EQ(attention_counter_bytes(), attention::kSplitCounters * 4);
 }
 

@@ -1,4 +1,4 @@
-// Rules of positions and attention: rope_angles, rope, kv_append, rope_append, attention.
+// Rules of positions and attention: rope_angles, rope, kv_append, rope_append, attention, rope_attention.
 // Rows are tokens; a head is a slice of the width. The cache itself is data of the step; nodes name its layer.
 #include "graph/ops/rules.hpp"
 
@@ -7,6 +7,23 @@ namespace {
 
 bool is_f32(const ValueType& value, int64_t width) {
   return value.format == Format::f32 && value.rows == Rows::tokens && value.width == width;
+}
+
+// The optional norms of q and k, the first two weights.
+void require_head_norms(const NodeCheck& node, int64_t head_size) {
+  for (const WeightShape* norm : {node.weights[0], node.weights[1]}) {
+    require(node, norm == nullptr || is_vector(norm, head_size), "a norm must have one element a head element");
+  }
+}
+
+// What attention makes of its heads.
+std::vector<ValueType> attended(const NodeCheck& node, const AttentionAttributes& attributes,
+                                const WeightShape* sinks) {
+  require(node, is_f32(node.inputs[0], attributes.heads * attributes.head_size), "q must be heads of f32");
+  require(node, attributes.kv_heads > 0 && attributes.heads % attributes.kv_heads == 0, "heads must be whole groups");
+  require(node, sinks == nullptr || is_vector(sinks, attributes.heads), "there must be one sink a head");
+  require_activation_output(node, attributes.heads * attributes.value_size);
+  return {{node.output_format, Rows::tokens, attributes.heads * attributes.value_size}};
 }
 
 }  // namespace
@@ -46,22 +63,27 @@ std::vector<ValueType> infer_rope_append(const NodeCheck& node) {
   require(node, is_f32(node.inputs[1], attributes.kv_heads * attributes.head_size), "k must be kv heads of f32");
   require(node, is_f32(node.inputs[2], node.inputs[2].width), "v must be f32 a token");
   require(node, node.inputs[3].width <= attributes.head_size, "more rotated elements than a head has");
-  for (const WeightShape* norm : node.weights) {
-    require(node, norm == nullptr || is_vector(norm, attributes.head_size),
-            "a norm must have one element a head element");
-  }
+  require_head_norms(node, attributes.head_size);
   return {node.inputs[0], {Format::kv, Rows::tokens, 0}};
 }
 
-// (q f32 [tokens][heads * head_size], effect of this layer's append) -> [tokens][heads * value_size], f32, q8 or bf16.
+// (q f32 [tokens][heads * head_size], effect of this layer's append; sinks? [heads]) -> [tokens][heads * value_size],
+// f32, q8 or bf16. A head's sink is a score that joins the sum of its softmax, without a value.
 std::vector<ValueType> infer_attention(const NodeCheck& node) {
-  require_counts(node, 2, 0);
-  const auto& attributes = attributes_of<AttentionAttributes>(node);
-  require(node, is_f32(node.inputs[0], attributes.heads * attributes.head_size), "q must be heads of f32");
+  require_counts(node, 2, 1);
   require(node, node.inputs[1].format == Format::kv, "the second input must be the layer's append");
-  require(node, attributes.kv_heads > 0 && attributes.heads % attributes.kv_heads == 0, "heads must be whole groups");
-  require_activation_output(node, attributes.heads * attributes.value_size);
-  return {{node.output_format, Rows::tokens, attributes.heads * attributes.value_size}};
+  return attended(node, attributes_of<AttentionAttributes>(node), node.weights[0]);
+}
+
+// (q, k, v, angles; q norm? [head_size], k norm? [head_size], sinks? [heads]) -> what rope_append and attention make.
+std::vector<ValueType> infer_rope_attention(const NodeCheck& node) {
+  require_counts(node, 4, 3);
+  const auto& attributes = attributes_of<RopeAttentionAttributes>(node).attention;
+  require(node, is_f32(node.inputs[1], attributes.kv_heads * attributes.head_size), "k must be kv heads of f32");
+  require(node, is_f32(node.inputs[2], attributes.kv_heads * attributes.value_size), "v must be kv heads of f32");
+  require(node, node.inputs[3].width <= attributes.head_size, "more rotated elements than a head has");
+  require_head_norms(node, attributes.head_size);
+  return attended(node, attributes, node.weights[2]);
 }
 
 }  // namespace minfer::graph

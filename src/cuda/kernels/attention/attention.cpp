@@ -1,4 +1,5 @@
-// Attention's entry: checks, scratch, and the choice of kernels made in attention_plan.hpp. See attention.hpp.
+// Attention's entry: checks, scratch, and the choice of kernels made in attention_plan.hpp, with or without what
+// precedes attention in a decoding step. See attention.hpp.
 #include "cuda/launch/attention.hpp"
 
 #include <array>
@@ -38,6 +39,7 @@ attention::AttentionParams params_of(const AttentionArgs& args, const AttentionP
   const double cap = static_cast<double>(args.softcap);
   p.query_factor = static_cast<float>(cap > 0 ? scale / cap : scale * kLog2E);
   p.cap_factor = static_cast<float>(cap > 0 ? cap * kLog2E : 0);
+  p.sinks = args.sinks;
   p.kv = args.kv;
   p.sequences = args.step.sequences;
   p.pages = args.step.pages;
@@ -106,6 +108,37 @@ int64_t attention_scratch_bytes(const Capabilities& capabilities, const KvLayerV
                                                               .decode = decode});
 }
 
+namespace {
+
+attention::FreshRows fresh_rows(const RopeAppendArgs& args) {
+  const auto floats = [](const Rows& rows) { return reinterpret_cast<const float*>(rows.data); };
+  const auto stride = [](const Rows& rows) { return row_stride(rows.format, rows.width) / 4; };
+  return {.k = floats(args.k),
+          .v = floats(args.v),
+          .angles = floats(args.angles),
+          .q_norm = args.q_norm,
+          .k_norm = args.k_norm,
+          .k_stride = stride(args.k),
+          .v_stride = stride(args.v),
+          .angles_stride = stride(args.angles),
+          .eps = args.eps,
+          .rotated = static_cast<int>(args.angles.width),
+          .halves = args.style == graph::RopeStyle::halves};
+}
+
+void launch_splits(const Queue& queue, const AttentionArgs& args, const AttentionPlan& plan,
+                   const attention::AttentionParams& params, bool rotates) {
+  attention::SplitGrid grid;
+  grid.kv_heads = args.kv.kv_heads;
+  grid.wide = plan.wide;
+  grid.rotates = rotates;
+  grid.few = args.step.sequence_capacity <= attention::kFewSequences;
+  grid.chained = rotates && grid.few;
+  attention::find_fast_kernels(args.kv.key_format)->launch_split(queue, params, grid);
+}
+
+}  // namespace
+
 void launch_attention(const Queue& queue, const AttentionArgs& args) {
   const AttentionPlan plan = plan_attention(*queue.capabilities, args.kv, shape_of(args));
   check_args(args, plan);
@@ -114,15 +147,27 @@ void launch_attention(const Queue& queue, const AttentionArgs& args) {
     attention::launch_simple(queue, params, args.q.rows);
     return;
   }
-  const attention::FastKernels* kernels = attention::find_fast_kernels(args.kv.key_format);
   if (plan.tiles) {
-    kernels->launch_tiles(queue, params,
-                          {static_cast<unsigned>(args.kv.kv_heads), static_cast<unsigned>(plan.tile_count)});
+    attention::find_fast_kernels(args.kv.key_format)
+        ->launch_tiles(queue, params,
+                       {static_cast<unsigned>(args.kv.kv_heads), static_cast<unsigned>(plan.tile_count)});
   }
-  if (plan.split) {
-    kernels->launch_split(queue, params,
-                          {args.kv.kv_heads, args.step.sequence_capacity * plan.chunks * plan.splits, plan.wide});
+  if (plan.split) launch_splits(queue, args, plan, params, false);
+}
+
+void launch_rope_attention(const Queue& queue, const RopeAppendArgs& rope, const AttentionArgs& args) {
+  const AttentionPlan plan = plan_attention(*queue.capabilities, args.kv, shape_of(args));
+  if (plan.simple || !args.step.decode) {
+    launch_rope_append(queue, rope);
+    launch_attention(queue, args);
+    return;
   }
+  check_args(args, plan);
+  attention::AttentionParams params = params_of(args, plan);
+  params.q = reinterpret_cast<const float*>(rope.q.data);
+  params.q_stride = row_stride(rope.q.format, rope.q.width) / static_cast<int64_t>(sizeof(float));
+  params.fresh = fresh_rows(rope);
+  launch_splits(queue, args, plan, params, true);
 }
 
 }  // namespace minfer::cuda

@@ -58,4 +58,14 @@ __device__ __forceinline__ float capped(float score, float cap_factor) {
   return cap_factor * (1.0F - __fdividef(2.0F, 1.0F + e));
 }
 
+// What a head's sum of values is multiplied by, when its largest score is `maximum` and its weights sum to `sum`: the
+// inverse of the sum, which a sink joins as a score without a value.
+__device__ __forceinline__ float softmax_factor(const AttentionParams& p, int head, float maximum, float sum) {
+  if (p.sinks == nullptr) return 1.0F / sum;
+  const float sink = p.sinks[head] * 1.44269504F;
+  const float top = fmaxf(maximum, sink);
+  const float own = power_of_two(maximum - top);
+  return own / (sum * own + power_of_two(sink - top));
+}
+
 }  // namespace minfer::cuda::attention

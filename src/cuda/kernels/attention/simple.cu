@@ -142,10 +142,11 @@ __global__ void __launch_bounds__(kThreads) simple_kernel(const __grid_constant_
   float sum = 0;
   for (int i = 0; i < kWarps; ++i) maximum = fmaxf(maximum, shared.maximum[i]);
   for (int i = 0; i < kWarps; ++i) sum += exp2f(shared.maximum[i] - maximum) * shared.sum[i];
+  const float factor = softmax_factor(p, head, maximum, sum);
   for (int d = static_cast<int>(threadIdx.x); d < p.value_size; d += kThreads) {
     float value = 0;
     for (int i = 0; i < kWarps; ++i) value += exp2f(shared.maximum[i] - maximum) * shared.values[i][d];
-    shared.values[0][d] = value / sum;
+    shared.values[0][d] = value * factor;
   }
   __syncthreads();
   write_head_out(p, row, head * p.value_size, shared.values[0]);

@@ -17,6 +17,7 @@
 // parts.
 #pragma once
 
+#include "cuda/kernels/attention/fresh.cuh"
 #include "cuda/kernels/attention/sizes.cuh"
 #include "cuda/kernels/attention/split_parts.cuh"
 #include "cuda/kernels/attention/split_units.cuh"
@@ -31,7 +32,7 @@ inline constexpr int kSplitUnits = 8;
 __device__ __forceinline__ void write_column(const AttentionParams& p, const SplitUnit& w, int column, int element,
                                              float4 x) {
   const int row = (w.first_column + column) / p.group;
-  const int head = static_cast<int>(blockIdx.x) * p.group + w.first_column + column - row * p.group;
+  const int head = own_head(p) * p.group + w.first_column + column - row * p.group;
   write_output(p, column < w.columns, w.first_row + row, head * p.value_size + element, x);
 }
 
@@ -47,6 +48,12 @@ __device__ __forceinline__ float4 scaled(const float4& x, float factor) {
 // 2^(x - maximum), 0 for what saw nothing.
 __device__ __forceinline__ float weight_of(float x, float maximum) {
   return x == -INFINITY ? 0.0F : power_of_two(x - maximum);
+}
+// What a column's sum of values is multiplied by in the end.
+__device__ __forceinline__ float column_factor(const AttentionParams& p, const SplitUnit& w, int column, float maximum,
+                                               float sum) {
+  const int head = own_head(p) * p.group + (w.first_column + column) % p.group;
+  return softmax_factor(p, head, maximum, sum);
 }
 
 // Merges the warps' results of a unit. `stages`: a piece of shared memory of each warp, kStages * kStageBytes apart.
@@ -107,7 +114,7 @@ __device__ __forceinline__ void merge_warps(const AttentionParams& p, const Spli
                      *reinterpret_cast<const float4*>(values_of(k) + in_tile * Shape::kMergeStride + element));
       }
       if (u.splits == 1) {
-        write_column(p, u, column, element, scaled(x, 1.0F / sum));
+        write_column(p, u, column, element, scaled(x, column_factor(p, u, column, maximum, sum)));
       } else if (i < fours) {
         *reinterpret_cast<float4*>(partial + column * kHead + element) = x;
         if (element == 0) {
@@ -159,13 +166,13 @@ __device__ __forceinline__ void merge_splits(const AttentionParams& p, const Spl
         add_weighted(x, weight, value[k]);
       }
     }
-    write_column(p, u, i / (kHead / 4), i % (kHead / 4) * 4, scaled(x, 1.0F / sum));
+    write_column(p, u, i / (kHead / 4), i % (kHead / 4) * 4, scaled(x, column_factor(p, u, column, maximum, sum)));
   }
 }
 
 // Where the splits of a unit's sequence, head and chunk meet.
 __device__ __forceinline__ int64_t split_cell(const AttentionParams& p, const SplitUnit& u) {
-  return (static_cast<int64_t>(u.sequence) * gridDim.x + blockIdx.x) * p.chunks + u.chunk;
+  return (static_cast<int64_t>(u.sequence) * p.kv.kv_heads + own_head(p)) * p.chunks + u.chunk;
 }
 
 // Tells that `done` splits of the unit's sequence and head are in scratch, where a barrier has passed since; true in
@@ -189,7 +196,7 @@ __device__ __forceinline__ bool completes(const AttentionParams& p, const SplitU
 }
 
 // The copies of a warp, running ahead of its products by kStages - 1 pages. Units are read from the block's ring.
-template <class Shape, int kHead>
+template <class Shape, int kHead, bool kRotates>
 struct SplitCopier {
   const SplitUnit* units;
   int unit = 0;
@@ -213,13 +220,13 @@ struct SplitCopier {
     }
     const int position = u.position + page * static_cast<int>(kKvPageTokens) + warp * Key::kTokens;
     const int low = u.begin - position;
-    const int high = u.end - position;
+    const int high = u.end - (kRotates ? 1 : 0) - position;  // the newest is not there yet
     const int64_t scales = kv_scales_offset(p.kv.kv_heads, kHead);
     const int64_t offset = id * p.kv.page_stride;
     const uint32_t to = ring + copied % Shape::kStages * Shape::kStageBytes;
-    copy_part<Key>(p.kv.k + offset, scales, static_cast<int>(blockIdx.x), warp, low, high, to);
+    copy_part<Key>(p.kv.k + offset, scales, own_head(p), warp, low, high, to);
     commit_copies();
-    copy_part<Value>(p.kv.v + offset, scales, static_cast<int>(blockIdx.x), warp, low, high, to + Key::kBytes);
+    copy_part<Value>(p.kv.v + offset, scales, own_head(p), warp, low, high, to + Key::kBytes);
     commit_copies();
     ++copied;
     if (++page == u.pages) {
@@ -231,9 +238,10 @@ struct SplitCopier {
 };
 
 // A warp's part of one page: scores, softmax, output. Its copies are the oldest two groups but kStages - 1 pages.
-template <class Shape, int kColumnTiles>
+// `fresh`: where the newest token is, if the kernel makes it.
+template <class Shape, int kColumnTiles, bool kRotates>
 __device__ __forceinline__ void attend_page(const AttentionParams& p, const SplitUnit& u, int position,
-                                            const uint8_t* queries, const uint8_t* stage,
+                                            const uint8_t* queries, uint8_t* stage, const FreshMemory<Shape>& fresh,
                                             SplitSoftmax<kColumnTiles>& state,
                                             float (&o)[Shape::kSteps][kColumnTiles][4]) {
   using Key = typename Shape::Key;
@@ -243,13 +251,17 @@ __device__ __forceinline__ void attend_page(const AttentionParams& p, const Spli
   uint32_t b[kColumnTiles][2];
   uint32_t rest[kColumnTiles][2];
   float s[kColumnTiles][4];
+  const int newest = u.end - 1 - position;  // its row, where it is the warp's
+  const bool inserts = kRotates && newest >= 0 && newest < Key::kTokens;
   wait_copies<2 * Shape::kStages - 1>();
   __syncwarp();
+  if (inserts) insert_fresh<Key>(fresh.key, newest, stage);
   multiply_keys<Shape, kColumnTiles>(address, stage + Key::kTokens * Key::kRowStride, queries, s);
   mask_scores(p, u, position, s);
   const bool changed = update_softmax<Value, kColumnTiles>(s, state, correction, b, rest);
   wait_copies<2 * Shape::kStages - 2>();
   __syncwarp();
+  if (inserts) insert_fresh<Value>(fresh.value, newest, stage + Key::kBytes);
   if (changed) {
 #pragma unroll
     for (int n = 0; n < kColumnTiles; ++n) {
@@ -265,14 +277,21 @@ __device__ __forceinline__ void attend_page(const AttentionParams& p, const Spli
   __syncwarp();
 }
 
-template <KvFormat kKey, KvFormat kValue, int kHead, int kColumnTiles>
+template <KvFormat kKey, KvFormat kValue, int kHead, int kColumnTiles, bool kRotates>
 __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ AttentionParams p) {
   using Shape = SplitShape<kKey, kValue, kHead, kColumnTiles>;
   static_assert(Shape::kStages + 1 < kSplitUnits);  // a copier looks at one unit more than it copies
   extern __shared__ __align__(16) uint8_t shared[];
   __shared__ SplitUnit units[kSplitUnits];
   allow_dependents();
-  wait_for_dependencies();
+  const FreshMemory<Shape> fresh(shared + Shape::kFreshAt);
+  // What a kernel before makes is read nowhere before the wait: the step's own description and earlier tokens' pages
+  // are there since the step began.
+  if constexpr (kRotates) {
+    load_norms<Shape>(p.fresh, fresh);
+  } else {
+    wait_for_dependencies();
+  }
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   SplitCursor cursor(p, Shape::kColumns);  // the first warp's
   if (warp == 0) {
@@ -282,16 +301,23 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
   float2* pairs = reinterpret_cast<float2*>(shared + Shape::kQueryBytes);
   uint8_t* rings = shared + Shape::kQueryBytes + Shape::kPairBytes;
   uint8_t* ring = rings + warp * Shape::kStages * Shape::kStageBytes;
-  SplitCopier<Shape, kHead> copier{units};
+  SplitCopier<Shape, kHead, kRotates> copier{units};
   copier.find_page(p);
 #pragma unroll
   for (int i = 0; i < Shape::kStages - 1; ++i) copier.copy_page(p, warp, shared_address(ring));
+  if constexpr (kRotates) wait_for_dependencies();
   const int stride = partial_floats(p.split_columns, kHead);
   int consumed = 0;  // pages
   int done = 0;      // splits of the sequence and head
   for (int at = 0; units[at % kSplitUnits].exists != 0; ++at) {
     const SplitUnit unit = units[at % kSplitUnits];
-    if (done == 0) {
+    if constexpr (kRotates) {
+      const bool ends = unit.split == unit.splits - 1;
+      if (done == 0 || ends) {
+        make_fresh<Shape>(p, unit, done == 0, ends, fresh, shared);
+        __syncthreads();
+      }
+    } else if (done == 0) {
       load_queries<Shape>(p, unit, shared);
       __syncthreads();
     }
@@ -306,8 +332,9 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
     }
     for (int page = 0; page < unit.pages; ++page) {
       copier.copy_page(p, warp, shared_address(ring));
-      attend_page<Shape, kColumnTiles>(p, unit, unit.position + page * static_cast<int>(kKvPageTokens) + warp * 16,
-                                       shared, ring + consumed % Shape::kStages * Shape::kStageBytes, state, o);
+      attend_page<Shape, kColumnTiles, kRotates>(
+          p, unit, unit.position + page * static_cast<int>(kKvPageTokens) + warp * 16, shared,
+          ring + consumed % Shape::kStages * Shape::kStageBytes, fresh, state, o);
       ++consumed;
     }
     float* partials = p.partials + split_cell(p, unit) * p.split_stride * stride;
@@ -325,32 +352,46 @@ __global__ void __launch_bounds__(128) split_kernel(const __grid_constant__ Atte
   }
 }
 
-// As many blocks as the card holds at once, but not more than there can be units.
-template <class Shape>
-dim3 split_blocks(const Queue& queue, const SplitGrid& grid) {
-  const int64_t resident = queue.capabilities->shared_bytes_per_multiprocessor / (Shape::kSharedBytes + 1024);
-  const int64_t blocks = std::clamp<int64_t>(resident, 1, 3) * queue.capabilities->multiprocessors / grid.kv_heads;
-  return dim3(static_cast<unsigned>(grid.kv_heads), static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, grid.units)));
+// Shared memory that a block takes beside its dynamic one: the card's own, and the ring of units.
+inline constexpr int64_t kSplitReserved = 1536;
+
+// As many blocks as the card holds at once; for few sequences one a multiprocessor, whether there is work for it or
+// not: the product behind finds room for one of its blocks on each, and only for one. Where blocks come unevenly, some
+// multiprocessors get two of the next kernel's, and it takes twice as long.
+inline dim3 split_blocks(const Queue& queue, const SplitGrid& grid, int64_t shared_bytes) {
+  const int64_t resident = queue.capabilities->shared_bytes_per_multiprocessor / (shared_bytes + kSplitReserved);
+  const int64_t blocks = std::clamp<int64_t>(resident, 1, grid.few ? 1 : 3) * queue.capabilities->multiprocessors;
+  return dim3(static_cast<unsigned>(std::max(blocks, grid.kv_heads)));
 }
 
-template <KvFormat kFormat, int kHead, bool kIsWide>
+template <KvFormat kFormat, int kHead, bool kIsWide, bool kRotates>
 void launch_split_size(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
   constexpr int kTiles = (kIsWide ? kWideColumns : kNarrowColumns) / 8;
   using Shape = SplitShape<kFormat, kFormat, kHead, kTiles>;
-  launch_kernel(queue, "attention/split",
-                {split_blocks<Shape>(queue, grid), dim3(Shape::kThreads), Shape::kSharedBytes},
-                split_kernel<kFormat, kFormat, kHead, kTiles>, params);
+  constexpr int64_t kSharedBytes = kRotates ? Shape::kSharedBytes : Shape::kFreshAt;
+  const LaunchShape shape{split_blocks(queue, grid, kSharedBytes), dim3(Shape::kThreads), kSharedBytes, grid.chained};
+  launch_kernel(queue, "attention/split", shape, split_kernel<kFormat, kFormat, kHead, kTiles, kRotates>, params);
+}
+
+template <KvFormat kFormat, int kHead>
+void launch_split_variant(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
+  if (grid.wide) {
+    if (grid.rotates) {
+      launch_split_size<kFormat, kHead, true, true>(queue, params, grid);
+    } else {
+      launch_split_size<kFormat, kHead, true, false>(queue, params, grid);
+    }
+  } else if (grid.rotates) {
+    launch_split_size<kFormat, kHead, false, true>(queue, params, grid);
+  } else {
+    launch_split_size<kFormat, kHead, false, false>(queue, params, grid);
+  }
 }
 
 template <KvFormat kFormat>
 void launch_split(const Queue& queue, const AttentionParams& params, const SplitGrid& grid) {
-  with_head_size<kFormat>(params.key_size, [&](auto size) {
-    if (grid.wide) {
-      launch_split_size<kFormat, size(), true>(queue, params, grid);
-    } else {
-      launch_split_size<kFormat, size(), false>(queue, params, grid);
-    }
-  });
+  with_head_size<kFormat>(params.key_size,
+                          [&](auto size) { launch_split_variant<kFormat, size()>(queue, params, grid); });
 }
 
 template <KvFormat kFormat>

@@ -24,6 +24,8 @@ struct SplitPart {
   static constexpr int kBlocks = kQuantized ? kHead / 32 : 0;
   static constexpr int kScaleBytes = kTokens * kBlocks * 2;
   static constexpr int kBytes = kTokens * kRowStride + kScaleBytes;
+  // One token's row with its scales behind, in 16-byte pieces.
+  static constexpr int kFreshBytes = kRowBytes + (kBlocks * 2 + 15) / 16 * 16;
   using Math = std::conditional_t<kFormat == KvFormat::bf16, Bfloat, Half>;
 };
 
@@ -31,6 +33,7 @@ template <KvFormat kKey, KvFormat kValue, int kHead, int kColumnTiles>
 struct SplitShape {
   using Key = SplitPart<kKey, kHead>;
   using Value = SplitPart<kValue, kHead>;
+  static constexpr int kHeadSize = kHead;
   static constexpr int kWarps = 4;
   static constexpr int kThreads = kWarps * kWarp;
   static constexpr int kColumns = kColumnTiles * 8;
@@ -45,11 +48,18 @@ struct SplitShape {
   static constexpr int kMergeStride = kHead + 4;  // floats; spreads the columns over the banks
   static constexpr int kPairBytes = kWarps * kColumns * 8;
   static constexpr int kRingBytes = kWarps * kStages * kStageBytes;
-  static constexpr int kSharedBytes = kQueryBytes + kPairBytes + kRingBytes;
+  static constexpr int kFreshAt = kQueryBytes + kPairBytes + kRingBytes;
+  static constexpr int kFreshBytes = (kWarps + 2) * kHead * 4 + Key::kFreshBytes + Value::kFreshBytes;  // fresh.cuh
+  static constexpr int kSharedBytes = kFreshAt + kFreshBytes;
   static_assert(8 * kMergeStride * 4 <= kStageBytes);
 };
 
-// One unit of work of the block's KV head (blockIdx.x), as all threads read it from shared memory. Its columns are
+// Blocks with the same place in their row of KV heads stand side by side; the last few of a grid may have no place.
+__device__ __forceinline__ int own_head(const AttentionParams& p) {
+  return static_cast<int>(blockIdx.x % static_cast<unsigned>(p.kv.kv_heads));
+}
+
+// One unit of work of the block's KV head (own_head), as all threads read it from shared memory. Its columns are
 // pairs of a row and a query head: column i is row i / group, head i % group.
 struct SplitUnit {
   int exists;
@@ -79,7 +89,7 @@ __device__ __forceinline__ void load_queries(const AttentionParams& p, const Spl
       const int of_tile = i / (kWarp * Shape::kSteps) * 8 + i % kWarp / 4;
       const int column = w.first_column + (of_tile < w.columns ? of_tile : 0);
       const int row = column / p.group;
-      const int head = static_cast<int>(blockIdx.x) * p.group + column - row * p.group;
+      const int head = own_head(p) * p.group + column - row * p.group;
       const float* q = p.q + (w.first_row + row) * p.q_stride + head * p.key_size + i / kWarp % Shape::kSteps * 16;
       // 8-bit keys come as 4 neighbours a lane: the same order of products for q.
       low[k] = *reinterpret_cast<const float2*>(q + (Key::kQuantized ? 4 * (i % 4) : 2 * (i % 4)));

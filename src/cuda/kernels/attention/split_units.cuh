@@ -46,7 +46,8 @@ class SplitCursor {
   // At the start of the block's share.
   __device__ __forceinline__ SplitCursor(const AttentionParams& p, int columns) : columns_(columns) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    const int blocks = static_cast<int>(gridDim.y);
+    const unsigned heads = static_cast<unsigned>(p.kv.kv_heads);
+    const int blocks = static_cast<int>(gridDim.x / heads);
     int total = 0;
     int pages = 0;  // of the lane's sequence
     if (p.sequence_count == 1) {
@@ -58,7 +59,7 @@ class SplitCursor {
       }
     }
     const int share = (total + blocks - 1) / blocks;
-    const int first = static_cast<int>(blockIdx.y) * share;
+    const int first = static_cast<int>(blockIdx.x / heads) * share;
     limit_ = min(first + share, total);
     if (first >= limit_) {
       limit_ = 0;

@@ -431,9 +431,9 @@ __device__ __forceinline__ void write_tile(const AttentionParams& p, const TileW
       float sum = state.sum[m][upper];
       sum += __shfl_xor_sync(kAllLanes, sum, 1);
       sum += __shfl_xor_sync(kAllLanes, sum, 2);
-      const float factor = 1.0F / sum;
       const int at = (warp * Shape::kRowTiles + m) * 16 + lane / 4 + 8 * upper;
       const int head = kv_head * p.group + at % p.group;
+      const float factor = softmax_factor(p, head, state.maximum[m][upper], sum);
       write_row<Shape::kSteps>(p, at < w.rows * p.group, w.first_row + at / p.group, head * kHead,
                                [&](int n, int j) { return o[m][n][2 * upper + j] * factor; });
     }
