@@ -23,7 +23,6 @@
 namespace minfer::test {
 namespace {
 
-using namespace std::string_literals;
 using ::testing::HasSubstr;
 
 int64_t total_available(engine::Runner& runner) {
@@ -339,7 +338,8 @@ TEST_F(Policies, AShiftKeepsTheStartAndGoesOn) {
 std::string gemma3_with_window(uint32_t window) {
   std::ifstream in(golden_path("tiny/gemma3.gguf"), std::ios::binary);
   std::vector<char> bytes(std::istreambuf_iterator<char>(in), {});
-  const std::string key = "gemma3.attention.sliding_window\x04\0\0\0"s;
+  std::string key = "gemma3.attention.sliding_window";
+  key.append({4, 0, 0, 0});  // a u32
   const auto at = std::search(bytes.begin(), bytes.end(), key.begin(), key.end());
   EXPECT_NE(at, bytes.end());
   std::memcpy(&*at + key.size(), &window, sizeof(window));

@@ -184,7 +184,7 @@ TEST_F(Stopping, InAFullContext) {
 }
 
 TEST_F(Stopping, ByCancelling) {
-  for (const size_t after : {0, 5}) {
+  for (const size_t after : {size_t{0}, size_t{5}}) {
     engine::Request request = request_of(prompt(70), 200);
     request.session_path = file("cancelled" + std::to_string(after));
     // After no token: the first 32 of the prompt have run.
