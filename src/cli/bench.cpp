@@ -244,9 +244,10 @@ int run_bench(Options options) {
   if (options.model.batch != 0) options.model.batch = std::max(options.model.batch, options.model.sequences);
   gguf::File file = options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options);
   if (!has_tests) return 0;
+  options.model.measures_limits = true;
   LoadedModel loaded(std::move(file), options.model);
   load_weights(loaded, options.model, options.model.context);
-  const graph::DeviceLimits limits = loaded.runner->main_device().measure_limits();
+  const graph::DeviceLimits limits = loaded.limits.at(loaded.runner->main_device().name());
   Bench bench(loaded, limits, options.repetitions, options.model.op_timing);
   std::vector<Row> rows;
   for (const int64_t depth : options.depths) {

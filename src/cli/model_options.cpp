@@ -38,7 +38,12 @@ void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& d
   add("--kv-type", options.kv_type, "KV cache: f32, f16, bf16, q8_0, or k=TYPE,v=TYPE", "TYPE")->capture_default_str();
   add("--gpu-layers", options.gpu_layers, "Layers on the GPU, from the first on: auto, or N", "N")
       ->capture_default_str();
-  add("--memory-limit", options.memory_limit, "Most memory to take, such as 4G or 512MiB", "BYTES")->check(byte_size());
+  app.add_option_function<std::string>(
+         "--memory-limit", [&options](const std::string& text) { options.memory_limit = parse_bytes(text); },
+         "Most memory to take, such as 4G or 512MiB")
+      ->type_name("BYTES")
+      ->group("Engine")
+      ->check(byte_size());
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context, bool model_required) {
@@ -111,7 +116,7 @@ engine::RunnerOptions runner_options(const ModelOptions& options, int64_t contex
   runner.batch_tokens = std::min(batch, context * options.sequences);
   runner.fuse = !options.no_fusion;
   parse_kv_type(options.kv_type, runner);
-  if (!options.memory_limit.empty()) runner.memory_limit_bytes = parse_bytes(options.memory_limit);
+  runner.memory_limit_bytes = options.memory_limit;
   return runner;
 }
 
@@ -168,6 +173,24 @@ void place_layers(const LoadedModel& loaded, const std::string& text, engine::Ru
   runner.device_layers.back() = runner.device_layers.size() == 1 ? layers : layers - count;
 }
 
+// Of the devices that get layers. What it takes is given back before the model is loaded, which has to fit first.
+void measure_limits(LoadedModel& loaded, const engine::RunnerOptions& runner) {
+  const std::vector<graph::Backend*> devices = loaded.registry.available();
+  const auto plan = engine::plan_placement(loaded.model, devices, runner);
+  engine::check_budgets(plan, devices, runner.memory_limit_bytes);
+  for (const engine::PartPlan& part : plan.parts) {
+    graph::Backend& device = *devices[part.device];
+    if (loaded.limits.contains(device.name())) continue;
+    const int64_t taken = device.measuring_bytes();
+    if (runner.memory_limit_bytes && *runner.memory_limit_bytes < taken) {
+      fail(ErrorCode::out_of_memory,
+           "measuring the limits of {} takes {} bytes of memory for a second, more than the {} of --memory-limit",
+           device.name(), taken, *runner.memory_limit_bytes);
+    }
+    loaded.limits[device.name()] = device.measure_limits();
+  }
+}
+
 // A wrong instruction set is the user's to mend, not a fault of the model.
 graph::Registry make_registry(const graph::BackendOptions& options) {
   try {
@@ -204,6 +227,7 @@ void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t cont
   const std::vector<graph::Backend*> devices = loaded.registry.available();
   if (options.explain) print_explanation(loaded.registry, loaded.model, runner);
   if (!options.dump_graph.empty()) dump_graph(loaded, options, runner);
+  if (options.op_timing || options.measures_limits) measure_limits(loaded, runner);
   ProgressLine progress("loading");
   loaded.runner = std::make_unique<engine::Runner>(loaded.model, devices, runner, [&](int64_t done, int64_t total) {
     progress.update(done, total);

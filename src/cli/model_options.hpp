@@ -4,7 +4,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/runner.hpp"
@@ -24,8 +27,9 @@ struct ModelOptions {
   bool explain = false;
   std::string dump_graph;
   bool no_fusion = false;
-  std::string memory_limit;  // empty: what the device has
+  std::optional<int64_t> memory_limit;  // bytes; without, what the device has
   bool op_timing = false;
+  bool measures_limits = false;  // those of the devices, as op_timing does; set by the command
 };
 
 inline constexpr const char* kModelText = "A GGUF file, or the name of a model in the cache";
@@ -50,7 +54,8 @@ std::string find_model(const std::string& name_or_path);
 struct LoadedModel {
   graph::Registry registry;
   model::Model model;
-  std::unique_ptr<engine::Runner> runner;  // null until load_weights
+  std::unique_ptr<engine::Runner> runner;             // null until load_weights
+  std::map<std::string, graph::DeviceLimits> limits;  // by device, where they were measured
 
   // Errors: those of the file; UsageError for a wrong option, or where MINFER_FORCE_ISA can't be had.
   LoadedModel(gguf::File file, const ModelOptions& options);
@@ -65,8 +70,9 @@ engine::RunnerOptions runner_options(const ModelOptions& options, int64_t contex
 // A line on stderr where `context` is beyond what the model was trained for.
 void notice_long_context(const model::Model& model, int64_t context);
 
-// Plans and loads, with a progress line and notice_long_context; before that prints the plan with --explain and writes
-// the graph with --dump-graph; with --op-timing the steps that follow are timed.
+// Plans and loads, with a progress line and notice_limits; before that prints the plan with --explain and writes
+// the graph with --dump-graph; with --op-timing the steps that follow are timed. The limits of devices are measured
+// before the model takes its memory, those that `loaded` has already left out.
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context);
 
 }  // namespace minfer::cli

@@ -52,9 +52,11 @@ void set_op_timing(LoadedModel& loaded, bool on) {
 
 void print_op_timing(LoadedModel& loaded, std::string_view what) {
   set_op_timing(loaded, false);
-  for (graph::Backend* device : loaded.registry.available()) {
+  for (const graph::Backend* device : loaded.registry.available()) {
+    const auto limits = loaded.limits.find(device->name());
+    if (limits == loaded.limits.end()) continue;  // it has no layers
     const std::string name = fmt::format("{}{}{}", device->name(), what.empty() ? "" : ", ", what);
-    write_stderr(device_text(name, device->op_times(), device->measure_limits()));
+    write_stderr(device_text(name, device->op_times(), limits->second));
   }
 }
 

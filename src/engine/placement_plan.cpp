@@ -250,10 +250,12 @@ void check_budgets(const PlacementPlan& plan, Devices devices, std::optional<int
   std::string numbers;
   for (const PartPlan& part : plan.parts) {
     const graph::Backend& device = *devices[part.device];
-    fits = fits && part.memory.total_bytes() <= budget_bytes(device, limit);
+    const int64_t lacking = part.memory.total_bytes() - budget_bytes(device, limit);
+    fits = fits && lacking <= 0;
     numbers += fmt::format("; {} needs {:.1f} MB for layers {} to {} and has {:.1f} MB available", device.name(),
                            static_cast<double>(part.memory.total_bytes()) / 1e6, part.first_layer,
                            part.first_layer + part.layers - 1, static_cast<double>(budget_bytes(device, limit)) / 1e6);
+    if (lacking > 0) numbers += fmt::format(", {} bytes too little", lacking);
   }
   if (fits) return;
   fail(ErrorCode::out_of_memory,

@@ -115,10 +115,10 @@ void check_budget(const graph::MemoryUse& use, const graph::Backend& device, std
   const bool context_helps = use.weights_bytes + use.activation_bytes < budget.budget_bytes;
   fail(ErrorCode::out_of_memory,
        "the model needs {:.0f} MB on {} (weights {:.0f}, KV cache {:.0f}, activations {:.0f}, scratch {:.0f}), which "
-       "has {:.0f} MB {}; take {}",
+       "has {:.0f} MB {}: {} bytes too little; take {}",
        megabytes(use.total_bytes()), device.name(), megabytes(use.weights_bytes), megabytes(use.kv_bytes),
        megabytes(use.activation_bytes), megabytes(use.scratch_bytes), megabytes(budget.budget_bytes),
-       budget.limited ? "by --memory-limit" : "available",
+       budget.limited ? "by --memory-limit" : "available", budget.needed_bytes - budget.budget_bytes,
        context_helps ? "a smaller context (-c), or a smaller or more quantized model"
                      : "a smaller or more quantized model, or a smaller batch (--batch-tokens)");
 }

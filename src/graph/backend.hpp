@@ -125,8 +125,9 @@ class Backend {
   virtual std::string name() const = 0;         // "cpu"
   virtual std::string description() const = 0;  // model, instruction set, threads
   virtual DeviceMemory memory() const = 0;
-  // Takes about a second.
+  // Takes about a second, and for its time measuring_bytes() of the device's memory.
   virtual DeviceLimits measure_limits() = 0;
+  virtual int64_t measuring_bytes() const = 0;
 
   // Steps run while it is on are timed op by op, and add to what op_times() gives. Off at first; off costs nothing.
   virtual void set_op_timing(bool on) = 0;

@@ -18,6 +18,7 @@ class ForwardingBackend : public Backend {
   std::string description() const override { return inner_->description(); }
   DeviceMemory memory() const override { return inner_->memory(); }
   DeviceLimits measure_limits() override { return inner_->measure_limits(); }
+  int64_t measuring_bytes() const override { return inner_->measuring_bytes(); }
   void set_op_timing(bool on) override { inner_->set_op_timing(on); }
   OpTimes op_times() const override { return inner_->op_times(); }
   std::optional<std::string> unsupported_reason(const Graph& graph, const Node& node) const override {

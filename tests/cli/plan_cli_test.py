@@ -71,6 +71,29 @@ class Plan(ProgramTest):
         for wrong in ("0", "-1", "1.5G", "4X", "K", "1KK", "5i", "9000000T", "99999999999999999999"):
             self.refused(2, "is no number of bytes", "plan", LLAMA, "--memory-limit=" + wrong)
 
+    def test_a_draft_model_gets_what_is_left(self):
+        def needed(*arguments):
+            said = self.refused(4, "by --memory-limit", *arguments, "--memory-limit", "1000")
+            return 1000 + int(re.search(r"by --memory-limit: (\d+) bytes too little", said)[1])
+
+        plain = ["run", LLAMA, "the", "--raw", "-n", "4", "-c", "512"]
+        drafted = [*plain, "--speculate", f"draft:{LLAMA}"]
+        target = needed(*drafted)
+        # With nothing left, as with too little, it is refused by name.
+        for left in (0, 1, 1000):
+            said = self.refused(4, "draft model, beside the", *drafted, "--memory-limit", str(target + left))
+            self.assertIn("has 0 MB by --memory-limit", said)
+        self.ok(*drafted, "--memory-limit", str(2 * target))
+
+    def test_measuring_counts_against_the_limit(self):
+        for arguments in (["bench", LLAMA, "-r", "1", "-p", "16", "-n", "4", "-t", "2"],
+                          ["run", LLAMA, "the", "--raw", "-n", "4", "-t", "2", "--op-timing"]):
+            said = self.refused(4, "more than the 20000000 of --memory-limit", *arguments, "--memory-limit", "20M")
+            measuring = int(re.search(r"measuring the limits of cpu takes (\d+) bytes", said)[1])
+            # Before the model is loaded: it and the measuring don't add up.
+            taken = self.peak_anonymous(*arguments, "--memory-limit", str(measuring))
+            self.assertLess(taken, measuring + 8_000_000, arguments)
+
     def test_part_of_the_layers(self):
         name = self.model(SMOLLM)
         (cpu,) = self.plan(name)["devices"]

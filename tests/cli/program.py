@@ -4,9 +4,11 @@ instead of skipping.
 """
 
 import os
+import re
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from typing import NamedTuple
@@ -65,6 +67,21 @@ class ProgramTest(unittest.TestCase):
         self.assertRegex(result.err, r"\Aminfer: [^\n]+\n\Z")
         self.assertIn(says, result.err)
         return result.err
+
+    def peak_anonymous(self, *arguments) -> int:
+        """The most anonymous memory, in bytes, that a run of the program had at the moments when it was asked."""
+        process = self.start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        most = 0
+        while process.poll() is None:
+            try:
+                status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+            except ProcessLookupError:
+                break
+            most = max([most, *(int(kib) * 1024 for kib in re.findall(r"^RssAnon:\s+(\d+) kB", status, re.M))])
+            time.sleep(0.001)
+        _, err = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 0, err)
+        return most
 
     def write(self, name: str, content) -> Path:
         path = self.folder / name

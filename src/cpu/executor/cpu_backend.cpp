@@ -26,6 +26,7 @@ class CpuBackend final : public graph::Backend {
   }
   graph::DeviceMemory memory() const override { return host_memory(); }
   graph::DeviceLimits measure_limits() override { return cpu::measure_limits(isa_, pool_); }
+  int64_t measuring_bytes() const override { return cpu::measuring_bytes(pool_.threads()); }
   void set_op_timing(bool on) override { timer_.set(on); }
   graph::OpTimes op_times() const override { return timer_.times(); }
 

@@ -5,6 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
 
 #include "base/error.hpp"
 #include "cpu/runtime/memory.hpp"
@@ -12,8 +16,11 @@
 namespace minfer::cpu {
 namespace {
 
-constexpr int64_t kReadBytesAThread = int64_t{192} << 20;
-constexpr int kReadRuns = 4;
+constexpr int64_t kLeastBytesAThread = int64_t{16} << 20;
+constexpr int64_t kUnknownBytesAThread = int64_t{192} << 20;  // where the caches are not known
+constexpr int64_t kCaches = 4;                                // what is read is so much larger than they are
+constexpr int64_t kReadUnit = 4096;
+constexpr int kReadRuns = 12;
 constexpr int64_t kArithmeticRounds = 4'000'000;
 constexpr int kArithmeticRuns = 3;
 
@@ -43,18 +50,43 @@ double timed(ThreadPool& pool, FunctionRef<int64_t(int thread)> work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// The last-level caches of all processors, by what Linux says; 0 where it says nothing.
+int64_t cache_bytes() {
+  namespace fs = std::filesystem;
+  constexpr int kMostProcessors = 4096;
+  std::set<std::string> seen;  // by who shares them
+  int64_t bytes = 0;
+  for (int cpu = 0; cpu < kMostProcessors; ++cpu) {
+    const fs::path folder = fmt::format("/sys/devices/system/cpu/cpu{}", cpu);
+    std::error_code error;
+    if (!fs::exists(folder, error)) break;
+    std::ifstream size(folder / "cache/index3/size"), shared(folder / "cache/index3/shared_cpu_list");
+    int64_t kibibytes = 0;
+    std::string sharers;
+    if (size >> kibibytes && shared >> sharers && seen.insert(sharers).second) bytes += kibibytes * 1024;
+  }
+  return bytes;
+}
+
+int64_t read_bytes_a_thread(int threads) {
+  const int64_t caches = cache_bytes();
+  if (caches == 0) return kUnknownBytesAThread;
+  const int64_t part = (kCaches * caches / threads + kReadUnit - 1) / kReadUnit * kReadUnit;
+  return std::max(part, kLeastBytesAThread);
+}
+
 double measure_read(const LimitKernels& kernels, ThreadPool& pool) {
-  const int64_t total = kReadBytesAThread * pool.threads();
+  const int64_t part = read_bytes_a_thread(pool.threads());
+  const int64_t total = part * pool.threads();
   const HugeBuffer buffer(static_cast<size_t>(total), "the bandwidth measurement");
   pool.run([&](Worker& worker) {  // each thread's part is first touched by it
-    std::memset(buffer.data() + worker.index() * kReadBytesAThread, 1, static_cast<size_t>(kReadBytesAThread));
+    std::memset(buffer.data() + worker.index() * part, 1, static_cast<size_t>(part));
   });
   double best = 0;
   for (const int streams : {1, 4, 8}) {
     for (int run = 0; run < kReadRuns; ++run) {
-      const double seconds = timed(pool, [&](int thread) {
-        return kernels.read(buffer.data() + thread * kReadBytesAThread, kReadBytesAThread, streams);
-      });
+      const double seconds =
+          timed(pool, [&](int thread) { return kernels.read(buffer.data() + thread * part, part, streams); });
       best = std::max(best, static_cast<double>(total) / seconds);
     }
   }
@@ -72,6 +104,10 @@ double measure_rate(ThreadPool& pool, int64_t (*kernel)(int64_t) noexcept, int64
 }
 
 }  // namespace
+
+int64_t measuring_bytes(int threads) {
+  return read_bytes_a_thread(threads) * threads;
+}
 
 graph::DeviceLimits measure_limits(Isa isa, ThreadPool& pool) {
   const LimitKernels& kernels = limit_kernels(isa);

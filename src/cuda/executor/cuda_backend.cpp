@@ -35,6 +35,7 @@ class CudaBackend final : public graph::Backend {
   }
   graph::DeviceMemory memory() const override { return device_.memory(); }
   graph::DeviceLimits measure_limits() override { return measure_card_limits(device_); }
+  int64_t measuring_bytes() const override { return card_measuring_bytes(); }
   void set_op_timing(bool on) override { timer_.set(on); }
   graph::OpTimes op_times() const override { return timer_.times(); }
 

@@ -30,6 +30,10 @@ double best_seconds(Device& device, Work&& work) {
 
 }  // namespace
 
+int64_t card_measuring_bytes() {
+  return kReadBytes + kSinkWords * 4 + kGemmWorkspaceBytes;
+}
+
 graph::DeviceLimits measure_card_limits(Device& device) {
   graph::DeviceLimits limits;
   device.run([&] {
