@@ -175,6 +175,25 @@ TEST(Plan, CountsTheLayersThatFit) {
   EXPECT_EQ(layers_within(all), 3);
 }
 
+TEST(Plan, CountsTheProgramOnTheLastDevice) {
+  const model::Model model{gguf::File(golden_path("tiny/llama.gguf"))};
+  const graph::Registry registry(cpu_factory(), {1, {}});
+  const std::vector<graph::Backend*> devices(2, &registry.preferred());
+  engine::RunnerOptions options = exact_options(64, 64);
+  options.device_layers = {1, 2};
+  const engine::PlacementPlan without = engine::plan_placement(model, devices, options);
+  options.program_bytes = 12345678;
+  const engine::PlacementPlan with = engine::plan_placement(model, devices, options);
+  EXPECT_EQ(with.parts[0].memory.scratch_bytes, without.parts[0].memory.scratch_bytes);
+  EXPECT_EQ(with.parts[1].memory.scratch_bytes, without.parts[1].memory.scratch_bytes + options.program_bytes);
+  EXPECT_EQ(with.parts[1].kernel_scratch_bytes, without.parts[1].memory.scratch_bytes);
+  options.memory_limit_bytes = with.parts[1].memory.total_bytes() - 1;
+  EXPECT_THROW(engine::Runner(model, devices, options, {}), Error);
+  options.memory_limit_bytes = with.parts[1].memory.total_bytes();
+  EXPECT_EQ(engine::Runner(model, devices, options, {}).memory().scratch_bytes,
+            without.parts[0].memory.scratch_bytes + with.parts[1].memory.scratch_bytes);
+}
+
 TEST(Plan, WeightsByLayoutSumToThePlan) {
   const model::Model model{gguf::File(golden_path("tiny/qwen2.gguf"))};
   for (const std::string& isa : available_isas()) {

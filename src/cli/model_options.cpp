@@ -106,11 +106,23 @@ void parse_kv_type(const std::string& text, engine::RunnerOptions& options) {
 
 }  // namespace
 
+int64_t program_bytes(const gguf::File& file) {
+  // A few megabytes, and what each token and each merge takes in the tables of tokenizer and sampler: measured, and
+  // held to what the program takes by plan_cli_test.py.
+  constexpr int64_t kProgramBytes = 3'000'000;
+  constexpr int64_t kEntryBytes = 52;
+  const auto count = [&file](std::string_view key) {
+    const auto strings = file.metadata().find_strings(key);
+    return strings ? static_cast<int64_t>(strings->size()) : 0;
+  };
+  return kProgramBytes + kEntryBytes * (count("tokenizer.ggml.tokens") + count("tokenizer.ggml.merges"));
+}
+
 engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context, const graph::Backend& device) {
   engine::RunnerOptions runner;
   runner.context_tokens = context;
   runner.sequences = options.sequences;
-  runner.outputs = std::max(runner.outputs, options.sequences);
+  runner.outputs = std::max(options.outputs, options.sequences);
   const int64_t batch =
       options.batch != 0 ? options.batch : std::max(device.preferred_batch_tokens(), options.sequences);
   runner.batch_tokens = std::min(batch, context * options.sequences);
@@ -223,6 +235,7 @@ void notice_long_context(const model::Model& model, int64_t context) {
 
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
   engine::RunnerOptions runner = runner_options(options, context, loaded.registry.preferred());
+  if (options.has_text) runner.program_bytes = program_bytes(loaded.model.file());
   place_layers(loaded, options.gpu_layers, runner);
   const std::vector<graph::Backend*> devices = loaded.registry.available();
   if (options.explain) print_explanation(loaded.registry, loaded.model, runner);

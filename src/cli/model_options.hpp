@@ -20,6 +20,7 @@ struct ModelOptions {
   std::string model;
   int64_t context = 0;    // 0: the command's own default
   int64_t sequences = 1;  // that the KV cache holds, each of the context's length; set by the command
+  int64_t outputs = 0;    // rows of logits a step; 0: one a sequence; set by the command
   int threads = 0;        // 0: one a physical core
   int64_t batch = 0;      // 0: what the device prefers
   std::string gpu_layers = "auto";
@@ -27,6 +28,7 @@ struct ModelOptions {
   bool explain = false;
   std::string dump_graph;
   bool no_fusion = false;
+  bool has_text = false;                // a tokenizer and samplers go with it; set by the command
   std::optional<int64_t> memory_limit;  // bytes; without, what the device has
   bool op_timing = false;
   bool measures_limits = false;  // those of the devices, as op_timing does; set by the command
@@ -63,6 +65,9 @@ struct LoadedModel {
 
 // The tokens of context to run with: -c, or the model's own up to `default_context`.
 int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context);
+
+// What the program takes in the memory of the CPU beside the model: the vocabulary's tables, most of all.
+int64_t program_bytes(const gguf::File& file);
 
 // For a model on `device`, or on it before others. Errors: UsageError, naming the option.
 engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context, const graph::Backend& device);

@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kDefaultWindow = 512;
 constexpr int64_t kMinWindow = 4;
+constexpr int64_t kScoredRows = 64;  // a step
 
 struct Options {
   ModelOptions model;
@@ -32,6 +33,8 @@ int run_perplexity(Options options) {
   if (options.model.context < kMinWindow) {
     throw UsageError(fmt::format("-c {}: a window has at least {} tokens", options.model.context, kMinWindow));
   }
+  options.model.outputs = kScoredRows;
+  options.model.has_text = true;
   const std::string text = read_input(options.file);
   check_utf8(text, options.file);
   LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);

@@ -107,7 +107,11 @@ std::string device_text(const DevicePlan& plan, int64_t layers) {
 int run_plan(const Options& options) {
   const LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
   const int64_t context = context_tokens(loaded, options.model, kDefaultContext);
-  const auto runner_of = [&](const graph::Backend& device) { return runner_options(options.model, context, device); };
+  const auto runner_of = [&](const graph::Backend& device) {
+    engine::RunnerOptions runner = runner_options(options.model, context, device);
+    if (&device == loaded.registry.available().back()) runner.program_bytes = program_bytes(loaded.model.file());
+    return runner;
+  };
   const engine::RunnerOptions runner = runner_of(loaded.registry.preferred());
   Json json = {{"context", runner.context_tokens}, {"parallel", runner.sequences}, {"devices", Json::array()}};
   std::string text = fmt::format("context {} tokens, {} sequence{}\n", runner.context_tokens, runner.sequences,

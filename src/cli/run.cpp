@@ -156,6 +156,14 @@ bool find_session(std::string& path) {
   return exists;
 }
 
+// One sequence, whose last token gives logits, and a draft behind it. The draft model has neither text nor outputs.
+ModelOptions target_options(const Options& options) {
+  ModelOptions target = options.model;
+  target.outputs = 1 + most_drafted(options.speculation);
+  target.has_text = true;
+  return target;
+}
+
 // What is left of --memory-limit for the draft model.
 ModelOptions draft_options(const ModelOptions& options, const engine::Runner& target) {
   ModelOptions rest = options;
@@ -187,9 +195,10 @@ int run(const Options& options) {
   engine::Request request = make_request(options, prompt, tokenizer, context);
   request.session_path = session;
   const auto draft = open_draft_model(options.speculation, options.model, loaded.model);
-  load_weights(loaded, options.model, context);
+  load_weights(loaded, target_options(options), context);
   if (draft != nullptr) load_draft(*draft, options.model, loaded, context);
   engine::BatcherOptions batcher;
+  batcher.max_running = 1;
   set_speculation(options.speculation, draft.get(), batcher);
   if (!prompt.has_template && !options.raw) {
     say("minfer: the model has no chat template: the prompt goes to it as it is (--raw)\n");

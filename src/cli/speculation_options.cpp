@@ -38,6 +38,11 @@ std::unique_ptr<LoadedModel> open_draft_model(const SpeculationOptions& options,
   return draft;
 }
 
+int64_t most_drafted(const SpeculationOptions& options) {
+  if (options.kind.empty()) return 0;
+  return options.depth != 0 ? options.depth : engine::kMaxDepth;
+}
+
 void set_speculation(const SpeculationOptions& options, LoadedModel* draft, engine::BatcherOptions& batcher) {
   batcher.draft_depth = options.depth;
   if (draft != nullptr) {

@@ -23,6 +23,9 @@ void add_speculation_options(CLI::App& app, SpeculationOptions& options);
 std::unique_ptr<LoadedModel> open_draft_model(const SpeculationOptions& options, const ModelOptions& target_options,
                                               const model::Model& target);
 
+// The most tokens that are guessed a step.
+int64_t most_drafted(const SpeculationOptions& options);
+
 // The batcher's part of it. `draft` is loaded, or null.
 void set_speculation(const SpeculationOptions& options, LoadedModel* draft, engine::BatcherOptions& batcher);
 

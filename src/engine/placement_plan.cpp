@@ -117,7 +117,7 @@ void add_regime(PartPlan& part, const graph::Backend& device, const graph::Graph
   part.regimes.push_back({traits_of(part, device, graph.shape), graph::plan_memory(graph, bytes)});
   graph::MemoryUse& use = part.memory;
   use.activation_bytes = std::max(use.activation_bytes, part.regimes.back().largest.arena_bytes);
-  use.scratch_bytes = std::max(use.scratch_bytes, device.scratch_bytes(graph, part.kv));
+  part.kernel_scratch_bytes = std::max(part.kernel_scratch_bytes, device.scratch_bytes(graph, part.kv));
 }
 
 // A range of layers on a device, whatever it takes. Errors: unsupported.
@@ -129,7 +129,7 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
   if (first + layers < model.config().layers) begins.push_back(first + layers);
   const graph::Part whole = std::move(cut(model, largest_shape(options), begins)[first > 0 ? 1 : 0]);
 
-  PartPlan part{index, first, layers, roles_in(whole.graph, model.weights()), {}, {}, {}, {}, {}};
+  PartPlan part{index, first, layers, roles_in(whole.graph, model.weights()), {}, {}, {}, {}, 0, {}};
   for (size_t i = 0; i < part.roles.size(); ++i) {
     const graph::WeightSource& source = model.weights()[i];
     const bool elsewhere = part.roles[i] == graph::WeightRole::elsewhere;
@@ -146,6 +146,8 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
     const graph::Part cut_part = std::move(cut(model, shape, begins)[first > 0 ? 1 : 0]);
     add_regime(part, device, for_device(model, device, cut_part.graph, options.fuse));
   }
+  const bool is_last = index + 1 == devices.size();
+  part.memory.scratch_bytes = part.kernel_scratch_bytes + (is_last ? options.program_bytes : 0);
   return part;
 }
 

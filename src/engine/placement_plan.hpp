@@ -47,6 +47,7 @@ struct PartPlan {
   // What the part's products are made of: types of weights, and which rows they read.
   std::vector<std::pair<tensor::DType, graph::Rows>> readers;
   std::vector<StepRegime> regimes;
+  int64_t kernel_scratch_bytes = 0;  // of memory.scratch_bytes, without RunnerOptions::program_bytes
   graph::MemoryUse memory;
 };
 

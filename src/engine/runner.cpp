@@ -41,7 +41,7 @@ void Runner::load(const graph::ProgressFn& progress) {
     Loaded loaded;
     loaded.weights = device.load_weights(sources, report);
     loaded.kv = device.create_kv_store(part.kv);
-    loaded.workspace = device.create_workspace(part.memory.activation_bytes, part.memory.scratch_bytes);
+    loaded.workspace = device.create_workspace(part.memory.activation_bytes, part.kernel_scratch_bytes);
     done_bytes += part.memory.weights_bytes;
     stores.push_back(loaded.kv.get());
     loaded_.push_back(std::move(loaded));

@@ -31,6 +31,7 @@ struct RunnerOptions {
   std::vector<int64_t> device_layers;
   // Of each device, where it is less than what the device has available; beyond it loading is refused.
   std::optional<int64_t> memory_limit_bytes = std::nullopt;
+  int64_t program_bytes = 0;  // that the program takes on the last device beside the model; part of the plan's scratch
 };
 
 inline constexpr int64_t kMaxBatchTokens = 1 << 16;

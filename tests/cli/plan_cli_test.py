@@ -94,6 +94,24 @@ class Plan(ProgramTest):
             taken = self.peak_anonymous(*arguments, "--memory-limit", str(measuring))
             self.assertLess(taken, measuring + 8_000_000, arguments)
 
+    def test_the_program_takes_what_the_plan_says(self):
+        """The whole program, with its context full of a prompt, against the plan."""
+        context = 2048
+        for name in (SMOLLM, "gemma3-270m", "qwen2.5-coder-0.5b"):
+            with self.subTest(name=name):
+                self.model(name)
+                sentence = len(self.ok("tokenize", name, TEXT).out.splitlines()) / 40
+                path = self.write("prompt.txt", TEXT * 2 + TEXT[:len(TEXT) // 40] * int((context - 8) / sentence - 80))
+                self.assertGreater(len(self.ok("tokenize", name, "-f", path).out.splitlines()), context - 64)
+                (cpu,) = self.plan(name, "-c", str(context))["devices"]
+                planned = cpu["total_bytes"] - sum(use["bytes"] for use in cpu["layouts"] if use["mapped"])
+                taken = self.peak_anonymous("run", name, "-f", path, "--raw", "-n", "2", "-c", str(context))
+                print(f"{name}: planned {planned / 1e6:.1f} MB, taken {taken / 1e6:.1f} MB: {taken / planned:.4f}")
+                self.assertAlmostEqual(taken / planned, 1.0, delta=0.03)
+
+    def test_a_plan_takes_little(self):
+        self.assertLess(self.peak_anonymous("plan", LLAMA), 16_000_000)
+
     def test_part_of_the_layers(self):
         name = self.model(SMOLLM)
         (cpu,) = self.plan(name)["devices"]

@@ -33,10 +33,28 @@ Function symbol(void* module, const char* name) {
   return reinterpret_cast<Function>(address);
 }
 
+// Asks the driver itself, as the module is large: loaded in vain, it takes 90 MB and longer than a plan.
+void find_card() {
+  constexpr const char* kDriverFile = "libcuda.so.1";
+  constexpr int kNoDevice = 100;
+  void* driver = dlopen(kDriverFile, RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) fail(ErrorCode::device, "no CUDA driver: {}", dlerror());
+  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+  const auto get_count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
+  if (init == nullptr || get_count == nullptr) fail(ErrorCode::device, "no CUDA driver: {} is none", kDriverFile);
+  int count = 0;
+  int status = init(0);
+  if (status == 0) status = get_count(&count);
+  if (status == kNoDevice || (status == 0 && count == 0))
+    fail(ErrorCode::device, "no CUDA card: the driver lists none");
+  if (status != 0) fail(ErrorCode::device, "no CUDA card: the driver does not start (error {})", status);
+}
+
 }  // namespace
 
 std::unique_ptr<graph::Backend> load_cuda_backend(const graph::BackendOptions& options) {
   const fs::path path = find_module();
+  find_card();
   // It stays loaded until the process ends: its code may run as long as its device lives.
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) fail(ErrorCode::device, "{} can't be loaded: {}", path.string(), dlerror());

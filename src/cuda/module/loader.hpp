@@ -1,5 +1,6 @@
 // Finds the CUDA device at start: libminfer-cuda.so beside the program or in ../lib/minfer. One minfer thus runs with
-// and without a card, and without the CUDA libraries. Apart from the rest of the room, so that it is built everywhere.
+// and without a card, and without the CUDA libraries. The module is loaded only where the driver lists a card. Apart
+// from the rest of the room, so that it is built everywhere.
 #pragma once
 
 #include <memory>
