@@ -241,7 +241,10 @@ int run_bench(Options options) {
     throw UsageError(fmt::format("-c {} is too small for these tests; they need {}", options.model.context, context));
   }
   options.model.sequences = longest(options.parallel);
-  if (options.model.batch != 0) options.model.batch = std::max(options.model.batch, options.model.sequences);
+  if (options.model.batch != 0 && options.model.batch < options.model.sequences) {
+    throw UsageError(fmt::format("--batch-tokens {}: a step of --parallel {} has {} tokens", options.model.batch,
+                                 options.model.sequences, options.model.sequences));
+  }
   gguf::File file = options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options);
   if (!has_tests) return 0;
   options.model.measures_limits = true;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <set>
 
 #include "base/options.hpp"
 #include "cli/command.hpp"
@@ -36,8 +37,6 @@ void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& d
   add("--batch-tokens", options.batch, "Most tokens of one step; 0: what fills the device", "N")
       ->check(whole_number(0, engine::kMaxBatchTokens));
   add("--kv-type", options.kv_type, "KV cache: f32, f16, bf16, q8_0, or k=TYPE,v=TYPE", "TYPE")->capture_default_str();
-  add("--gpu-layers", options.gpu_layers, "Layers on the GPU, from the first on: auto, or N", "N")
-      ->capture_default_str();
   app.add_option_function<std::string>(
          "--memory-limit", [&options](const std::string& text) { options.memory_limit = parse_bytes(text); },
          "Most memory to take, such as 4G or 512MiB")
@@ -48,6 +47,10 @@ void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& d
 
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context, bool model_required) {
   add_plan_options(app, options, default_context, model_required);
+  app.add_option("--gpu-layers", options.gpu_layers, "Layers on the GPU, from the first on: auto, or N")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group("Engine");
   app.add_flag("--explain", options.explain, "Say which device, kernels and layouts run")->group("Engine");
   app.add_option("--dump-graph", options.dump_graph, "Write a decode step's graph (.dot, .json)")
       ->type_name("FILE")
@@ -88,19 +91,18 @@ void parse_kv_type(const std::string& text, engine::RunnerOptions& options) {
     options.key_format = options.value_format = kv_format(text, text);
     return;
   }
-  std::string_view rest = text;
-  std::string_view given;
-  while (!rest.empty()) {
-    const size_t comma = rest.find(',');
-    const std::string_view part = rest.substr(0, comma);
+  std::set<char> given;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view part = std::string_view(text).substr(begin, end - begin);
+    begin = end + 1;
     if (!part.starts_with("k=") && !part.starts_with("v=")) {
       throw UsageError(fmt::format("--kv-type {}: expected TYPE, or k=TYPE,v=TYPE", text));
     }
-    if (!given.empty() && given[0] == part[0])
+    if (!given.insert(part[0]).second) {
       throw UsageError(fmt::format("--kv-type {}: {} is given twice", text, part[0]));
-    given = part;
+    }
     (part[0] == 'k' ? options.key_format : options.value_format) = kv_format(part.substr(2), text);
-    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
   }
 }
 
@@ -224,13 +226,17 @@ int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, i
   return options.context != 0 ? options.context : std::min(loaded.model.config().context_length, default_context);
 }
 
-void notice_long_context(const model::Model& model, int64_t context) {
+void notice_limits(const model::Model& model, const ModelOptions& options, int64_t context) {
   const int64_t trained = model.config().context_length;
-  if (context <= trained) return;
-  say("minfer: the context of {} tokens is larger than the {} that the model was trained for; what lies beyond may be "
-      "of "
-      "poor quality\n",
-      context, trained);
+  if (context > trained) {
+    say("minfer: the context of {} tokens is larger than the {} that the model was trained for; what lies beyond may "
+        "be of poor quality\n",
+        context, trained);
+  }
+  const int64_t most = context * options.sequences;
+  if (options.batch > most) {
+    say("minfer: --batch-tokens {}: no step has more than the {} tokens of the context\n", options.batch, most);
+  }
 }
 
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
@@ -247,7 +253,7 @@ void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t cont
     if (interrupted()) fail(ErrorCode::cancelled, "cancelled while loading");
   });
   progress.clear();
-  notice_long_context(loaded.model, context);
+  notice_limits(loaded.model, options, context);
   if (options.op_timing) set_op_timing(loaded, true);
 }
 

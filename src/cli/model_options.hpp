@@ -36,11 +36,11 @@ struct ModelOptions {
 
 inline constexpr const char* kModelText = "A GGUF file, or the name of a model in the cache";
 
-// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --memory-limit: what memory depends on. `default_context` is what
-// the help says of -c 0.
+// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --memory-limit: what the memory of one device depends on.
+// `default_context` is what the help says of -c 0.
 void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
                       bool model_required = true);
-// These, --explain, --dump-graph, --no-fusion and --op-timing.
+// These, --gpu-layers, --explain, --dump-graph, --no-fusion and --op-timing.
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
                        bool model_required = true);
 
@@ -72,8 +72,8 @@ int64_t program_bytes(const gguf::File& file);
 // For a model on `device`, or on it before others. Errors: UsageError, naming the option.
 engine::RunnerOptions runner_options(const ModelOptions& options, int64_t context, const graph::Backend& device);
 
-// A line on stderr where `context` is beyond what the model was trained for.
-void notice_long_context(const model::Model& model, int64_t context);
+// A line on stderr where `context` is beyond what the model was trained for, and where --batch-tokens is beyond it.
+void notice_limits(const model::Model& model, const ModelOptions& options, int64_t context);
 
 // Plans and loads, with a progress line and notice_limits; before that prints the plan with --explain and writes
 // the graph with --dump-graph; with --op-timing the steps that follow are timed. The limits of devices are measured

@@ -125,7 +125,7 @@ int run_plan(const Options& options) {
     json["devices"].push_back(device_json(plan));
     text += device_text(plan, loaded.model.config().layers);
   }
-  notice_long_context(loaded.model, runner.context_tokens);
+  notice_limits(loaded.model, options.model, runner.context_tokens);
   write_stdout(options.json ? json.dump() + "\n" : text);
   return 0;
 }

@@ -54,6 +54,11 @@ class Plan(ProgramTest):
         self.assertEqual(self.ok("plan", LLAMA, "-c", "512").err, "")
         self.refused(2, "'0' is not a whole number", "plan", LLAMA, "--parallel", "0")
         self.refused(2, "--explain", "plan", LLAMA, "--explain")
+        self.refused(2, "no option is called '--gpu-layers'", "plan", LLAMA, "--gpu-layers", "1")
+        notice = "minfer: --batch-tokens 513: no step has more than the 512 tokens of the context\n"
+        self.assertEqual(self.ok("plan", LLAMA, "-c", "512", "--batch-tokens", "513").err, notice)
+        self.assertEqual(self.ok("plan", LLAMA, "-c", "512", "--batch-tokens", "512").err, "")
+        self.assertIn(notice, self.ok("run", LLAMA, "the", "--raw", "-n", "1", "-c", "512", "--batch-tokens", "513").err)
 
     def test_memory_limit(self):
         (cpu,) = self.plan(LLAMA, "-c", "512")["devices"]
