@@ -90,7 +90,7 @@ class Bench {
     const double limit = engine::prefill_limit_seconds(loaded_.model, device(), limits_, tokens, depth);
     return measure(fmt::format("pp{}{}", tokens, depth_suffix(depth)), tokens, depth, 1, limit,
                    [&](std::span<engine::Sequence> sequences) {
-                     engine::append(*loaded_.runner, sequences[0], random_tokens(tokens));
+                     engine::append(*loaded_.runner, sequences[0], random_tokens(tokens), interrupted);
                    });
   }
 
@@ -101,7 +101,10 @@ class Bench {
     const std::string suffix = streams == 1 ? "" : fmt::format("@b{}", streams);
     return measure(fmt::format("tg{}{}{}", tokens, depth_suffix(depth), suffix), tokens, depth, streams, limit,
                    [&](std::span<engine::Sequence> sequences) {
-                     for (int64_t i = 0; i < tokens; ++i) step(sequences);
+                     for (int64_t i = 0; i < tokens; ++i) {
+                       if (interrupted()) fail(ErrorCode::cancelled, "cancelled after {} tokens", i);
+                       step(sequences);
+                     }
                    });
   }
 
@@ -151,7 +154,7 @@ class Bench {
       std::vector<engine::Sequence> sequences;
       for (int64_t i = 0; i < streams; ++i) {
         engine::Sequence& sequence = sequences.emplace_back(loaded_.runner->cache());
-        if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth));
+        if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth), interrupted);
       }
       set_op_timing(loaded_, op_timing_ && run > 0);
       const auto start = std::chrono::steady_clock::now();

@@ -407,11 +407,23 @@ class Streams(ProgramTest):
         self.assertEqual(process.wait(timeout=60), 130)
         self.assertEqual(process.communicate()[1], b"minfer: cancelled while reading -\n")
 
+    def test_interrupt_of_a_long_measurement(self):
+        for test in (["-p", "0", "-n", "200000"], ["-p", "200000", "-n", "0", "--batch-tokens", "64"],
+                     ["-p", "1", "-n", "0", "-d", "200000", "--batch-tokens", "64"]):
+            with self.subTest(test=test):
+                process = self.start("bench", LLAMA, *test, "-r", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                self.addCleanup(process.kill)
+                time.sleep(4)
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=10)
+                self.assertEqual((process.returncode, out), (130, b""), err)
+                self.assertRegex(err, rb"minfer: cancelled [^\n]+\n\Z")
+
     def test_second_signal_ends_at_once(self):
         # The signals come inside a long step, which asks for them at its end only.
-        process = self.start("bench", self.model(SMOLLM), "-p", "4096", "-n", "0", "-r", "5", stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE)
-        time.sleep(2)
+        process = self.start("bench", self.model(SMOLLM), "-p", "8192", "--batch-tokens", "8192", "-n", "0", "-r", "5",
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(5)
         process.send_signal(signal.SIGINT)
         time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
