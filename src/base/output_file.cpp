@@ -25,7 +25,7 @@ OutputFile::OutputFile(std::string path, Access access)
   // O_EXCL: never into somebody else's file.
   fd_ =
       ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, access == Access::owner ? kOwner : kEveryone);
-  if (fd_ < 0) fail(ErrorCode::io, "{}: can't create: {}", temporary_, std::strerror(errno));
+  if (fd_ < 0) fail(ErrorCode::io, "{}: can't create: {}", path_, std::strerror(errno));
 }
 
 OutputFile::~OutputFile() {
@@ -37,19 +37,19 @@ void OutputFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(ErrorCode::io, "{}: can't write at byte {}: {}", temporary_, position_, std::strerror(errno));
+    if (written < 0) fail(ErrorCode::io, "{}: can't write at byte {}: {}", path_, position_, std::strerror(errno));
     position_ += static_cast<uint64_t>(written);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
 }
 
 void OutputFile::sync() {
-  if (::fsync(fd_) != 0) fail(ErrorCode::io, "{}: can't force it to the disk: {}", temporary_, std::strerror(errno));
+  if (::fsync(fd_) != 0) fail(ErrorCode::io, "{}: can't force it to the disk: {}", path_, std::strerror(errno));
 }
 
 void OutputFile::commit() {
   if (::close(std::exchange(fd_, -1)) != 0) {
-    fail(ErrorCode::io, "{}: can't close: {}", temporary_, std::strerror(errno));
+    fail(ErrorCode::io, "{}: can't close: {}", path_, std::strerror(errno));
   }
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
     fail(ErrorCode::io, "{}: can't rename to {}: {}", temporary_, path_, std::strerror(errno));

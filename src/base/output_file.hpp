@@ -13,7 +13,7 @@ class OutputFile {
  public:
   enum class Access { everyone, owner };  // who may read it, as far as the umask lets them
 
-  // Errors of all members: io, naming the temporary file and the system's reason.
+  // Errors of all members: io, naming `path` and the system's reason.
   OutputFile(std::string path, Access access);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

@@ -76,13 +76,15 @@ int finish(const engine::Result& result, int64_t context, bool shifts) {
   return result.reason == engine::StopReason::cancelled ? kExitCancelled : 0;
 }
 
-void print_stats(const engine::BatcherStats& stats) {
+void print_stats(const engine::BatcherStats& stats, const engine::Runner& runner) {
   say("engine: {} steps of {} rows in all; {} tokens found in the prefix cache, {} pages kept for it, {} evicted; {} "
-      "preemptions\n",
-      stats.steps, stats.rows, stats.reused_tokens, stats.idle_pages, stats.evictions, stats.preemptions);
+      "preemptions; {} bytes copied between devices\n",
+      stats.steps, stats.rows, stats.reused_tokens, stats.idle_pages, stats.evictions, stats.preemptions,
+      runner.copied_bytes());
 }
 
-// Streams the answer to stdout; Ctrl-C ends it between two steps. Errors: that of the request, or of stdout.
+// Streams the answer to stdout, and ends its line; Ctrl-C ends it between two steps. Errors: those of stdout; that of
+// the request is in the result.
 engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer, engine::Request request,
                       const engine::BatcherOptions& batcher, bool explain) {
   constexpr auto kInterruptPoll = std::chrono::milliseconds(20);
@@ -106,8 +108,10 @@ engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer
     if (stop || interrupted()) engine.cancel(id);
   }
   if (broken_output) throw *broken_output;
-  if (explain) print_stats(engine.stats());
-  return result.get();
+  const engine::Result ended_result = result.get();
+  if (ended_result.generated_tokens > 0) write_stdout("\n");
+  if (explain) print_stats(engine.stats(), *loaded.runner);
+  return ended_result;
 }
 
 // Everything that the user gave is checked here, before the model is loaded.
@@ -209,9 +213,9 @@ int run(const Options& options) {
   }
   const engine::Result result = answer(loaded, tokenizer, request, batcher, options.model.explain);
   if (result.too_long) throw UsageError(result.error->what());
+  // An answer that was given took its time, whatever failed afterwards.
+  if (result.generated_tokens > 0 || !result.error) print_timings(result, request.sampler.seed);
   if (result.error) throw *result.error;
-  if (result.generated_tokens > 0) write_stdout("\n");
-  print_timings(result, request.sampler.seed);
   if (options.model.op_timing) {
     print_op_timing(loaded);
     if (draft != nullptr) print_op_timing(*draft, "draft model");

@@ -7,6 +7,8 @@ take smollm2-135m.
 
 import json
 import os
+import resource
+import subprocess
 import sys
 import unittest
 
@@ -80,6 +82,22 @@ class Sessions(ProgramTest):
         link.symlink_to(folder / "real")
         self.ok("run", LLAMA, "abc", *GREEDY, "-n", "1", "--session", link)
         self.assertTrue(link.is_symlink() and (folder / "real").stat().st_size > 0)
+
+    def test_a_session_that_cannot_be_saved(self):
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        path = str(self.folder / "session.kv")
+        # Without restore_signals a file that grows too large is an error, not a signal.
+        process = self.start("run", LLAMA, "abc", *GREEDY, "-n", "40", "--explain", "--session", path,
+                             preexec_fn=small_files, restore_signals=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = process.communicate(timeout=60)[0].decode()
+        self.assertEqual(process.returncode, 5, said)
+        lines = said.splitlines()
+        self.assertRegex(lines[-3], r"^engine: \d+ steps")
+        self.assertRegex(lines[-2], r"^minfer: prompt \d+ tokens .* generated 40 tokens")
+        self.assertRegex(lines[-1], rf"^minfer: {path}: can't write at byte \d+: File too large")
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_a_full_session_is_shifted(self):
         path = str(self.write("session.kv", ""))
