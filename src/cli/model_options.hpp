@@ -34,6 +34,7 @@ struct ModelOptions {
   bool measures_limits = false;  // those of the devices, as op_timing does; set by the command
 };
 
+inline constexpr int64_t kDefaultContext = 4096;  // tokens, where the model has no fewer
 inline constexpr const char* kModelText = "A GGUF file, or the name of a model in the cache";
 
 // Declares MODEL, -c, -t, --batch-tokens, --kv-type, --memory-limit: what the memory of one device depends on.

@@ -16,8 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Verdict = engine::Budget::Verdict;
 
-constexpr int64_t kDefaultContext = 4096;
-
 struct Options {
   ModelOptions model;
   bool json = false;

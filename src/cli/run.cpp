@@ -23,7 +23,6 @@
 namespace minfer::cli {
 namespace {
 
-constexpr int64_t kDefaultContext = 4096;
 // Without its first tokens, to which much of the attention goes, a shifted model falls apart (arXiv 2309.17453).
 constexpr int64_t kSinkTokens = 4;
 

@@ -42,7 +42,6 @@ class Sessions(ProgramTest):
         self.refused(3, "session", "run", QWEN2, "abc", *GREEDY, "-n", "1", "--session", path)
         self.refused(3, "session", "run", LLAMA, "abc", *GREEDY, "-n", "1", "--kv-type", "f32", "--session", path)
 
-
     def test_a_chat_goes_on_as_if_it_had_not_stopped(self):
         name = self.model(SMOLLM)
         path = str(self.write("chat.kv", ""))
