@@ -178,7 +178,7 @@ TEST(Plan, CountsTheLayersThatFit) {
 TEST(Plan, CountsTheProgramOnTheLastDevice) {
   const model::Model model{gguf::File(golden_path("tiny/llama.gguf"))};
   const graph::Registry registry(cpu_factory(), {1, {}});
-  graph::Backend* devices[] = {&registry.preferred(), &registry.preferred()};
+  const std::vector<graph::Backend*> devices(2, &registry.preferred());
   engine::RunnerOptions options = exact_options(64, 64);
   options.device_layers = {1, 2};
   const engine::PlacementPlan without = engine::plan_placement(model, devices, options);

@@ -418,13 +418,13 @@ class Streams(ProgramTest):
                 process.send_signal(signal.SIGINT)
                 out, err = process.communicate(timeout=10)
                 self.assertEqual((process.returncode, out), (130, b""), err)
-                self.assertRegex(err, rb"minfer: cancelled after \d+ tokens\n\Z")
+                self.assertRegex(err, rb"minfer: cancelled [^\n]+\n\Z")
 
     def test_second_signal_ends_at_once(self):
         # The signals come inside a long step, which asks for them at its end only.
-        process = self.start("bench", self.model(SMOLLM), "-p", "4096", "-n", "0", "-r", "5", stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE)
-        time.sleep(2)
+        process = self.start("bench", self.model(SMOLLM), "-p", "8192", "--batch-tokens", "8192", "-n", "0", "-r", "5",
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(5)
         process.send_signal(signal.SIGINT)
         time.sleep(0.2)
         process.send_signal(signal.SIGTERM)

@@ -17,10 +17,10 @@ namespace minfer::cpu {
 namespace {
 
 constexpr int64_t kLeastBytesAThread = int64_t{16} << 20;
-constexpr int64_t kMostBytesAThread = int64_t{192} << 20;
-constexpr int64_t kCaches = 4;  // what is read is so much larger than they are
+constexpr int64_t kUnknownBytesAThread = int64_t{192} << 20;  // where the caches are not known
+constexpr int64_t kCaches = 4;                                // what is read is so much larger than they are
 constexpr int64_t kReadUnit = 4096;
-constexpr int kReadRuns = 4;
+constexpr int kReadRuns = 12;
 constexpr int64_t kArithmeticRounds = 4'000'000;
 constexpr int kArithmeticRuns = 3;
 
@@ -70,7 +70,7 @@ int64_t cache_bytes() {
 
 int64_t read_bytes_a_thread(int threads) {
   const int64_t caches = cache_bytes();
-  if (caches == 0) return kMostBytesAThread;
+  if (caches == 0) return kUnknownBytesAThread;
   const int64_t part = (kCaches * caches / threads + kReadUnit - 1) / kReadUnit * kReadUnit;
   return std::max(part, kLeastBytesAThread);
 }

@@ -33,8 +33,8 @@ namespace avx512 {
 extern const LimitKernels kLimitKernels;
 }
 
-// The memory that measure_limits takes while it runs: four times the caches of the processors, 16 MiB a thread at
-// least.
+// The memory that measure_limits takes while it runs: four times the caches of the processors, and 16 MiB a thread at
+// least; 192 MiB a thread where Linux doesn't say what caches there are.
 int64_t measuring_bytes(int threads);
 // Errors: out_of_memory where the buffer to read can't be had.
 graph::DeviceLimits measure_limits(Isa isa, ThreadPool& pool);
