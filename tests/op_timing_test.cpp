@@ -1,4 +1,5 @@
-// Op timing on whole tiny models: calls, bytes and operations by value, seconds within the clock's.
+// Op timing on whole tiny models: calls, bytes and operations by value, seconds within the clock's. Models of
+// tests/golden; the engine's thread alone. No speed is asserted: only that the ops' times make up the steps'.
 #include <gtest/gtest.h>
 
 #include <array>

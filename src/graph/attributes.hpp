@@ -1,0 +1,76 @@
+// What a node of a graph says beside its inputs and weights: one struct an op that needs any. The shapes that go with
+// them are checked by the ops' contracts (ops.hpp). Plain data.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "graph/enums.hpp"
+#include "graph/routing.hpp"
+
+namespace minfer::graph {
+
+struct EmbedAttributes {
+  float scale;  // multiplies every element of the gathered row
+};
+struct RmsNormAttributes {
+  float eps;
+  int64_t group;  // elements normalised together: the width, or the head size for per-head norms
+};
+struct GluAttributes {
+  Activation activation;
+};
+// A linear, or a linear_glu, of an input that is normalised first, over its whole width.
+struct NormLinearAttributes {
+  float eps;
+};
+struct NormLinearGluAttributes {
+  float eps;
+  Activation activation;
+};
+struct RopeAnglesAttributes {
+  std::vector<float> inverse_frequencies;  // one a rotated pair
+  float magnitude;                         // multiplies cos and sin (yarn's attention factor)
+};
+struct RopeAttributes {
+  int64_t heads;
+  int64_t head_size;
+  RopeStyle style;
+};
+struct KvAppendAttributes {
+  int32_t layer;
+};
+// Rotates q and k (after an optional per-head norm) and appends k and v: the fused form of what precedes attention. k
+// is overwritten: it has no other reader.
+struct RopeAppendAttributes {
+  int32_t layer;
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t head_size;
+  RopeStyle style;
+  float norm_eps;  // of both norms, where they are
+};
+struct AttentionAttributes {
+  int32_t layer;
+  int64_t heads;
+  int64_t kv_heads;
+  int64_t head_size;   // of q and k
+  int64_t value_size;  // of v
+  float scale;         // multiplies q.k
+  int64_t window;      // positions seen, itself included; 0: all
+  float softcap;       // cap * tanh(score / cap); 0: none
+};
+
+// A rope_append and the attention that alone reads what it makes. q and k may be overwritten.
+struct RopeAttentionAttributes {
+  RopeStyle style;
+  float norm_eps;
+  AttentionAttributes attention;
+};
+
+using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, GluAttributes, NormLinearAttributes,
+                                NormLinearGluAttributes, RopeAnglesAttributes, RopeAttributes, KvAppendAttributes,
+                                RopeAppendAttributes, AttentionAttributes, RopeAttentionAttributes, RouteAttributes>;
+
+}  // namespace minfer::graph
