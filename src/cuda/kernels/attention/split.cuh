@@ -1,10 +1,11 @@
 // Attention of few query rows over a long cache: decode, and sequences with a few rows in a mixed step.
 //
 // A unit of work is one sequence, one KV head with its columns (rows and query heads; a chunk of them where they are
-// many) and one split of the visible
-// pages. Blocks stream through units without a pause at their borders (split_units.cuh says which); as many as there
-// are KV heads do so side by side: the pieces of a page are read together. A block's 4 warps are independent of one
-// another inside a unit: each copies 16 of a page's 64 tokens into its own ring of shared memory and computes
+// many) and one split of the visible pages. In a decoding step the kernel prepares its own queries, and the newest key
+// and value (fresh.cuh): it may start early, and fetches earlier tokens' pages before it waits. Blocks stream through
+// units without a pause at their borders (split_units.cuh says which); as many as there are KV heads do so side by
+// side: the pieces of a page are read together. A block's 4 warps are independent of one another inside a unit: each
+// copies 16 of a page's 64 tokens into its own ring of shared memory and computes
 //   S^T = K Q^T   (16 tokens x columns),  online softmax,  O^T += V^T P^T   (head size x columns)
 // with 16-bit tensor cores and float accumulators. The warps' results are merged in shared memory, the splits' in
 // scratch, by the block that finishes last, in ascending order.
