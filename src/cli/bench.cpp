@@ -244,7 +244,7 @@ int run_bench(Options options) {
   if (options.model.batch != 0) options.model.batch = std::max(options.model.batch, options.model.sequences);
   gguf::File file = options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options);
   if (!has_tests) return 0;
-  LoadedModel loaded(std::move(file), options.model);
+  LoadedModel loaded([&file] { return std::move(file); }, options.model);
   load_weights(loaded, options.model, options.model.context);
   const graph::DeviceLimits limits = loaded.runner->main_device().measure_limits();
   Bench bench(loaded, limits, options.repetitions, options.model.op_timing);

@@ -47,12 +47,12 @@ std::string device_text(std::string_view name, const graph::OpTimes& times, cons
 }  // namespace
 
 void set_op_timing(LoadedModel& loaded, bool on) {
-  for (graph::Backend* device : loaded.registry.available()) device->set_op_timing(on);
+  for (graph::Backend* device : loaded.registry().available()) device->set_op_timing(on);
 }
 
 void print_op_timing(LoadedModel& loaded, std::string_view what) {
   set_op_timing(loaded, false);
-  for (graph::Backend* device : loaded.registry.available()) {
+  for (graph::Backend* device : loaded.registry().available()) {
     const std::string name = fmt::format("{}{}{}", device->name(), what.empty() ? "" : ", ", what);
     write_stderr(device_text(name, device->op_times(), device->measure_limits()));
   }

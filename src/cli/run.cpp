@@ -167,7 +167,7 @@ ModelOptions draft_options(const ModelOptions& options, const engine::Runner& ta
 
 int run(const Options& options) {
   const std::string text = prompt_text(options);
-  LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
+  LoadedModel loaded(options.model);
   const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
   const int64_t context = context_tokens(loaded, options.model, kDefaultContext);
   std::string session = options.session;

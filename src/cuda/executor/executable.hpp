@@ -75,7 +75,6 @@ class CudaExecutable final : public graph::Executable {
   // or names a row, position or page that there is not.
   int64_t bind(const graph::StepData& step);
   void bind_sequence(const graph::SequenceStep& sequence, int32_t index);
-  void check_pages(const graph::SequenceStep& sequence, size_t group) const;
   // Of the step at hand.
   int64_t value_rows(graph::ValueId id) const;
   void bind_draws(std::span<const graph::RowDraw> draws);

@@ -7,7 +7,7 @@
 namespace minfer::cuda {
 
 // Changes with every version whose device seam differs.
-inline constexpr char kModuleBuild[] = "minfer " MINFER_VERSION ", device seam 1";
+inline constexpr char kModuleBuild[] = "minfer " MINFER_VERSION ", device seam 2";
 inline constexpr char kModuleFile[] = "libminfer-cuda.so";
 
 inline constexpr char kModuleBuildSymbol[] = "minfer_cuda_build";
