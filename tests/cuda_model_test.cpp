@@ -8,64 +8,19 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "model/synthetic.hpp"
-#include "model_runs.hpp"
+#include "cuda_model_runs.hpp"
 
 namespace minfer::test {
 namespace {
 
 constexpr double kExact = 5e-5;
 constexpr double kTf32 = 1e-2;
+constexpr double kPlanTolerance = 0.03;
 constexpr double kMeanKl = 1e-3;
-constexpr int64_t kContext = 256;
-constexpr size_t kCompared = 4;  // of the golden files: prompt positions, and as many decode steps
-
-graph::Backend& card() {
-  static const std::unique_ptr<graph::Backend> device = device_factories().front().create({});
-  return *device;
-}
-
-struct Golden {
-  std::vector<int32_t> prompt, greedy;
-  std::vector<std::vector<float>> logits;
-};
-
-Golden golden(const std::string& variant) {
-  const auto json = read_json(golden_path("tiny/" + variant + ".json"));
-  Golden result{json.at("prompt").get<std::vector<int32_t>>(), json.at("greedy").get<std::vector<int32_t>>(),
-                json.at("prompt_logits").get<std::vector<std::vector<float>>>()};
-  for (const auto& row : json.at("decode_logits")) result.logits.push_back(row.get<std::vector<float>>());
-  return result;
-}
-
-// Logits of the prompt's last positions and of the first steps, and the greedy continuation.
-struct Trace {
-  std::vector<std::vector<float>> logits;
-  std::vector<int32_t> greedy;
-};
-
-Trace trace(engine::Runner& runner, const std::vector<int32_t>& prompt, size_t steps) {
-  Trace result;
-  engine::Sequence sequence(runner.cache());
-  int32_t next = -1;
-  engine::append_scored(runner, sequence, prompt, 0, [&](int64_t index, std::span<const float> logits) {
-    if (static_cast<size_t>(index) + kCompared < prompt.size()) return;
-    result.logits.emplace_back(logits.begin(), logits.end());
-    next = argmax(logits);
-  });
-  while (result.greedy.size() < steps) {
-    result.greedy.push_back(next);
-    const auto logits = engine::append(runner, sequence, {&next, 1});
-    if (result.greedy.size() <= kCompared) result.logits.emplace_back(logits.begin(), logits.end());
-    next = argmax(logits);
-  }
-  return result;
-}
+const std::vector<int64_t> kBatches = {1, 6, 48, 200};
 
 class CudaTinyModels : public ::testing::TestWithParam<std::string> {};
 
@@ -109,39 +64,18 @@ double kl_divergence(std::span<const float> exact, std::span<const float> other)
   return kl;
 }
 
-std::vector<std::vector<float>> all_logits(engine::Runner& runner, const std::vector<int32_t>& ids) {
-  std::vector<std::vector<float>> rows;
-  engine::Sequence sequence(runner.cache());
-  engine::append_scored(runner, sequence, ids, 0, [&](int64_t, std::span<const float> logits) {
-    rows.emplace_back(logits.begin(), logits.end());
-  });
-  return rows;
-}
-
-// Ids that no tokenizer needs to know.
-std::vector<int32_t> some_ids(int64_t count, int64_t vocabulary) {
-  std::vector<int32_t> ids;
-  uint64_t state = 88172645463325252ULL;
-  for (int64_t i = 0; i < count; ++i) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    ids.push_back(static_cast<int32_t>(state % static_cast<uint64_t>(vocabulary)));
-  }
-  return ids;
-}
-
-// The card against the CPU's scalar kernels, in steps of different sizes: decode, small batch and prefill families.
-void expect_close_to_cpu(const std::string& path, int64_t tokens) {
+// The card against the CPU, in steps of different sizes: decode, small batch and prefill families.
+void expect_close_to_cpu(const std::string& path, int64_t tokens, const std::string& isa,
+                         const std::vector<int64_t>& batches) {
   const model::Model model{gguf::File(path)};
   const auto ids = some_ids(tokens, model.config().vocabulary);
   std::vector<std::vector<float>> exact;
   {
-    const graph::Registry cpu(cpu_factory(), {0, "scalar"});
+    const graph::Registry cpu(cpu_factory(), {0, isa});
     engine::Runner runner(model, cpu.preferred(), exact_options(tokens, 64), {});
     exact = all_logits(runner, ids);
   }
-  for (const int64_t batch : {1, 6, 48, 200}) {
+  for (const int64_t batch : batches) {
     engine::Runner runner(model, card(), fast_options(tokens, batch), {});
     const auto rows = all_logits(runner, ids);
     double kl = 0;
@@ -160,16 +94,14 @@ void expect_close_to_cpu(const std::string& path, int64_t tokens) {
 TEST(CudaModels, Smollm2) {
   const std::string path = model_path("smollm2-135m");
   if (is_absent(path)) GTEST_SKIP() << path << " is absent; scripts/fetch-model smollm2-135m gets it";
-  expect_close_to_cpu(path, 200);
+  expect_close_to_cpu(path, 200, "scalar", kBatches);
 }
 
 class CudaSynthetic : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CudaSynthetic, IsCloseToTheCpu) {
-  const auto path = std::filesystem::temp_directory_path() / ("minfer-" + GetParam() + ".gguf");
-  model::write_synthetic(GetParam(), path.string());
-  expect_close_to_cpu(path.string(), 48);
-  std::filesystem::remove(path);
+  const SyntheticFile file(GetParam());
+  expect_close_to_cpu(file.path(), 48, "scalar", kBatches);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaSynthetic,
@@ -180,6 +112,37 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CudaSynthetic,
                            std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
                            return name;
                          });
+
+// Against the CPU's best kernels: the scalar ones would take minutes.
+TEST(CudaLarge, Qwen3With8BIsCloseToTheCpu) {
+  const SyntheticFile file("qwen3-8b:q4_k_m");
+  expect_close_to_cpu(file.path(), 32, "", {1, 32});
+}
+
+// What loading and running take on the card is what the plan says, once the kernels that run are loaded.
+TEST(CudaMemory, IsWhatThePlanSays) {
+  const SyntheticFile file("qwen3-0.6b:q4_k_m");
+  const model::Model model{gguf::File(file.path())};
+  const auto available = [] { return card().memory().available_bytes; };
+  for (const int64_t context : {int64_t{2048}, int64_t{16384}}) {
+    for (const bool again : {false, true}) {
+      const int64_t before = available();
+      engine::Runner runner(model, card(), fast_options(context, 512), {});
+      const int64_t loaded = before - available();
+      engine::Sequence sequence(runner.cache());
+      engine::append(runner, sequence, some_ids(1024, 10000));
+      for (const int32_t id : {1, 2, 3}) engine::append(runner, sequence, {&id, 1});
+      const int64_t run = before - available();
+      const int64_t planned = runner.memory().total_bytes();
+      std::printf("context %lld: planned %.1f MB, loaded %.1f MB, after steps %.1f MB\n",
+                  static_cast<long long>(context), static_cast<double>(planned) / 1e6,
+                  static_cast<double>(loaded) / 1e6, static_cast<double>(run) / 1e6);
+      if (!again) continue;
+      EXPECT_NEAR(static_cast<double>(run), static_cast<double>(planned),
+                  kPlanTolerance * static_cast<double>(planned));
+    }
+  }
+}
 
 }  // namespace
 }  // namespace minfer::test

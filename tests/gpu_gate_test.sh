@@ -80,6 +80,7 @@ recorded "# Before" ", Card X: passed" "Card: Card X, 1000 MiB, compute capabili
   "| memcheck | 7 |" "| racecheck | 7 |" "GemmDevice.SegmentsOfMixedTypes"
 called "golden_test --gtest_filter=*_scalar isa=scalar"
 called "sanitizer --tool racecheck --error-exitcode 9 $folder/build/cuda_device_test --gtest_filter="
+called "sanitizer --tool memcheck --error-exitcode 9 $folder/build/cuda_model_test --gtest_filter=*CudaScenarios*"
 
 # A failed program is recorded, and what follows still runs.
 fresh
@@ -111,9 +112,9 @@ recorded "FAILED: no end within 1 s"
 fresh
 rm "$folder/bin/compute-sanitizer"
 gate 1
-recorded "FAILED: 2 not run" "| racecheck | - | - | - | - | not run: compute-sanitizer is absent |"
+recorded "FAILED: 3 not run" "| racecheck | - | - | - | - | not run: compute-sanitizer is absent |"
 gate 0 --allow-missing
-recorded "passed, but 2 not run"
+recorded "passed, but 3 not run" "| memcheck, whole models | - |"
 
 fresh
 rm "$folder/bin/nvidia-smi" "$folder/build/cuda_device_test" "$folder/build/golden_test"

@@ -252,7 +252,7 @@ int run_bench(Options options) {
   gguf::File file = options.synthetic.empty() ? gguf::File(find_model(options.model.model)) : open_synthetic(options);
   if (!has_tests) return 0;
   options.model.measures_limits = true;
-  LoadedModel loaded(std::move(file), options.model);
+  LoadedModel loaded([&file] { return std::move(file); }, options.model);
   load_weights(loaded, options.model, options.model.context);
   const graph::DeviceLimits limits = loaded.limits.at(loaded.runner->main_device().name());
   Bench bench(loaded, limits, options.repetitions, options.model.op_timing);

@@ -43,6 +43,8 @@ void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& d
       ->type_name("BYTES")
       ->group("Engine")
       ->check(byte_size());
+  app.add_flag("--strict", options.strict, "No result depends on the batch, to the bit (a CPU's never do); slower")
+      ->group("Engine");
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options, const std::string& default_context, bool model_required) {
@@ -141,8 +143,8 @@ std::string graph_extension(const ModelOptions& options) {
 }
 
 // One file; with several devices one a part, "graph.dot" for the first and "graph.1.dot" for the next.
-void dump_graph(const LoadedModel& loaded, const ModelOptions& options, const engine::RunnerOptions& runner) {
-  const std::vector<graph::Backend*> devices = loaded.registry.available();
+void dump_graph(LoadedModel& loaded, const ModelOptions& options, const engine::RunnerOptions& runner) {
+  const std::vector<graph::Backend*> devices = loaded.registry().available();
   const auto plan = engine::plan_placement(loaded.model, devices, runner);
   const auto parts = engine::part_graphs(loaded.model, devices, plan.parts, {1, 1}, runner.fuse);
   const auto shapes = loaded.model.weight_shapes();
@@ -155,8 +157,9 @@ void dump_graph(const LoadedModel& loaded, const ModelOptions& options, const en
   }
 }
 
-void check_options(const ModelOptions& options, const graph::Backend& device) {
-  runner_options(options, 1, device);
+void check_options(const ModelOptions& options) {
+  engine::RunnerOptions runner;
+  parse_kv_type(options.kv_type, runner);
   const std::string extension = graph_extension(options);
   if (!options.dump_graph.empty() && extension != ".dot" && extension != ".json") {
     throw UsageError(fmt::format("--dump-graph {}: expected a file name ending in .dot or .json", options.dump_graph));
@@ -164,7 +167,7 @@ void check_options(const ModelOptions& options, const graph::Backend& device) {
 }
 
 // --gpu-layers: how many leading layers the cards take, the CPU the rest; "auto": as many as they have memory for.
-void place_layers(const LoadedModel& loaded, const std::string& text, engine::RunnerOptions& runner) {
+void place_layers(LoadedModel& loaded, const std::string& text, engine::RunnerOptions& runner) {
   if (text == "auto") return;
   const int64_t layers = loaded.model.config().layers;
   int64_t count = 0;
@@ -173,7 +176,7 @@ void place_layers(const LoadedModel& loaded, const std::string& text, engine::Ru
     throw UsageError(fmt::format("--gpu-layers {}: expected auto, or 0 to the model's {} layers", text, layers));
   }
   std::string reasons;
-  for (const graph::Registry::Entry& entry : loaded.registry.entries()) {
+  for (const graph::Registry::Entry& entry : loaded.registry().entries()) {
     if (entry.backend != nullptr) {
       const bool takes = runner.device_layers.empty() && entry.name != "cpu";
       runner.device_layers.push_back(takes ? count : 0);
@@ -215,11 +218,23 @@ graph::Registry make_registry(const graph::BackendOptions& options) {
   }
 }
 
+std::future<graph::Registry> open_devices(const ModelOptions& options) {
+  check_options(options);
+  return std::async(make_registry,
+                    graph::BackendOptions{options.threads, environment_options().force_isa, options.strict});
+}
+
 }  // namespace
 
-LoadedModel::LoadedModel(gguf::File file, const ModelOptions& options)
-    : registry(make_registry({options.threads, environment_options().force_isa})), model(std::move(file)) {
-  check_options(options, registry.preferred());
+LoadedModel::LoadedModel(const std::function<gguf::File()>& open, const ModelOptions& options)
+    : opening_(open_devices(options)), model(open()) {}
+
+LoadedModel::LoadedModel(const ModelOptions& options)
+    : LoadedModel([path = find_model(options.model)] { return gguf::File(path); }, options) {}
+
+graph::Registry& LoadedModel::registry() {
+  if (!registry_) registry_.emplace(opening_.get());
+  return *registry_;
 }
 
 int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context) {
@@ -240,11 +255,11 @@ void notice_limits(const model::Model& model, const ModelOptions& options, int64
 }
 
 void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
-  engine::RunnerOptions runner = runner_options(options, context, loaded.registry.preferred());
+  engine::RunnerOptions runner = runner_options(options, context, loaded.registry().preferred());
   if (options.has_text) runner.program_bytes = program_bytes(loaded.model.file());
   place_layers(loaded, options.gpu_layers, runner);
-  const std::vector<graph::Backend*> devices = loaded.registry.available();
-  if (options.explain) print_explanation(loaded.registry, loaded.model, runner);
+  const std::vector<graph::Backend*> devices = loaded.registry().available();
+  if (options.explain) print_explanation(loaded.registry(), loaded.model, runner);
   if (!options.dump_graph.empty()) dump_graph(loaded, options, runner);
   if (options.op_timing || options.measures_limits) measure_limits(loaded, runner);
   ProgressLine progress("loading");

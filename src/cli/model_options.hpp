@@ -5,6 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,12 +34,13 @@ struct ModelOptions {
   std::optional<int64_t> memory_limit;  // bytes; without, what the device has
   bool op_timing = false;
   bool measures_limits = false;  // those of the devices, as op_timing does; set by the command
+  bool strict = false;
 };
 
 inline constexpr int64_t kDefaultContext = 4096;  // tokens, where the model has no fewer
 inline constexpr const char* kModelText = "A GGUF file, or the name of a model in the cache";
 
-// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --memory-limit: what the memory of one device depends on.
+// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --memory-limit, --strict: what memory depends on.
 // `default_context` is what the help says of -c 0.
 void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
                       bool model_required = true);
@@ -52,16 +55,24 @@ inline constexpr const char* kNoCacheText =
 // UsageError for an empty name.
 std::string find_model(const std::string& name_or_path);
 
-// A model with the devices of this process: made from the file's header, then loaded. Members refer to each other, so
-// it does not move.
-struct LoadedModel {
-  graph::Registry registry;
+// A model with the devices of this process: made from the file's header, then loaded. Opening a card takes a quarter of
+// a second: a thread of its own does it, while the file's header and vocabulary are read. Members refer to each other,
+// so it does not move.
+class LoadedModel {
+  std::future<graph::Registry> opening_;
+  std::optional<graph::Registry> registry_;
+
+ public:
   model::Model model;
   std::unique_ptr<engine::Runner> runner;             // null until load_weights
   std::map<std::string, graph::DeviceLimits> limits;  // by device, where they were measured
 
-  // Errors: those of the file; UsageError for a wrong option, or where MINFER_FORCE_ISA can't be had.
-  LoadedModel(gguf::File file, const ModelOptions& options);
+  // `open` opens the model's file. Errors: those of the file; UsageError for a wrong option.
+  LoadedModel(const std::function<gguf::File()>& open, const ModelOptions& options);
+  // The model of options.model.
+  explicit LoadedModel(const ModelOptions& options);
+  // Waits until they are open. Errors: UsageError where MINFER_FORCE_ISA can't be had.
+  graph::Registry& registry();
 };
 
 // The tokens of context to run with: -c, or the model's own up to `default_context`.

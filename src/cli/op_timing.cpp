@@ -47,12 +47,12 @@ std::string device_text(std::string_view name, const graph::OpTimes& times, cons
 }  // namespace
 
 void set_op_timing(LoadedModel& loaded, bool on) {
-  for (graph::Backend* device : loaded.registry.available()) device->set_op_timing(on);
+  for (graph::Backend* device : loaded.registry().available()) device->set_op_timing(on);
 }
 
 void print_op_timing(LoadedModel& loaded, std::string_view what) {
   set_op_timing(loaded, false);
-  for (const graph::Backend* device : loaded.registry.available()) {
+  for (const graph::Backend* device : loaded.registry().available()) {
     const auto limits = loaded.limits.find(device->name());
     if (limits == loaded.limits.end()) continue;  // it has no layers
     const std::string name = fmt::format("{}{}{}", device->name(), what.empty() ? "" : ", ", what);

@@ -37,7 +37,7 @@ int run_perplexity(Options options) {
   options.model.has_text = true;
   const std::string text = read_input(options.file);
   check_utf8(text, options.file);
-  LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
+  LoadedModel loaded(options.model);
   const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
   const auto tokens = tokenizer.encode(text, {.parse_special = false, .add_special = true});
   const auto bos = tokenizer.adds_bos() ? tokenizer.vocab().bos() : std::nullopt;

@@ -103,18 +103,18 @@ std::string device_text(const DevicePlan& plan, int64_t layers) {
 }
 
 int run_plan(const Options& options) {
-  const LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
+  LoadedModel loaded(options.model);
   const int64_t context = context_tokens(loaded, options.model, kDefaultContext);
   const auto runner_of = [&](const graph::Backend& device) {
     engine::RunnerOptions runner = runner_options(options.model, context, device);
-    if (&device == loaded.registry.available().back()) runner.program_bytes = program_bytes(loaded.model.file());
+    if (&device == loaded.registry().available().back()) runner.program_bytes = program_bytes(loaded.model.file());
     return runner;
   };
-  const engine::RunnerOptions runner = runner_of(loaded.registry.preferred());
+  const engine::RunnerOptions runner = runner_of(loaded.registry().preferred());
   Json json = {{"context", runner.context_tokens}, {"parallel", runner.sequences}, {"devices", Json::array()}};
   std::string text = fmt::format("context {} tokens, {} sequence{}\n", runner.context_tokens, runner.sequences,
                                  runner.sequences == 1 ? "" : "s");
-  for (const graph::Registry::Entry& entry : loaded.registry.entries()) {
+  for (const graph::Registry::Entry& entry : loaded.registry().entries()) {
     if (entry.backend == nullptr) {
       text += fmt::format("{}: unavailable: {}\n", entry.name, entry.unavailable_reason);
       continue;

@@ -190,7 +190,7 @@ void load_draft(LoadedModel& draft, const ModelOptions& options, const LoadedMod
 
 int run(const Options& options) {
   const std::string text = prompt_text(options);
-  LoadedModel loaded(gguf::File(find_model(options.model.model)), options.model);
+  LoadedModel loaded(options.model);
   const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
   const int64_t context = context_tokens(loaded, options.model, kDefaultContext);
   std::string session = options.session;

@@ -33,7 +33,8 @@ std::unique_ptr<LoadedModel> open_draft_model(const SpeculationOptions& options,
     throw UsageError(fmt::format("--speculate {}: expected ngram or draft:MODEL", options.kind));
   }
   const std::string name = options.kind.substr(kDraftPrefix.size());
-  auto draft = std::make_unique<LoadedModel>(gguf::File(find_model(name)), target_options);
+  const std::string path = find_model(name);
+  auto draft = std::make_unique<LoadedModel>([&path] { return gguf::File(path); }, target_options);
   engine::check_same_vocabulary(target, draft->model);
   return draft;
 }

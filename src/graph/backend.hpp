@@ -143,6 +143,10 @@ class Executable {
 struct BackendOptions {
   int threads = 0;        // CPU threads; 0: one a physical core
   std::string force_isa;  // CPU instruction set by name; empty: the best
+  // A row's result does not depend on the rows beside it, nor on how a prompt is cut into steps. Always so on the CPU.
+  bool strict = false;
+  // Tests only: calls of a card fail at the site that this names at the time; "": none.
+  const std::string* failing_site = nullptr;
 };
 
 class Backend {

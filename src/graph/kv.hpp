@@ -83,4 +83,12 @@ class KvStore {
   virtual void write_page(int32_t group, int32_t page, std::span<const std::byte> in) = 0;
 };
 
+// What the engine asks of a store, held against its spec: kernels index memory by these numbers, so a wrong one ends
+// here, with Error{internal}. A page of a group; a move within and between pages; the pages of the `rows` positions
+// that a sequence adds at `first_position` and of those before it that the group's window shows.
+void check_page(const KvSpec& spec, int32_t group, int32_t page);
+void check_move(const KvSpec& spec, const KvMove& move);
+void check_pages(const KvSpec& spec, size_t group, int64_t first_position, int64_t rows,
+                 std::span<const int32_t> pages);
+
 }  // namespace minfer::graph

@@ -71,6 +71,9 @@ class Plan(ProgramTest):
         self.ok("run", LLAMA, "the", "--raw", "-n", "1", "-c", "512", "--memory-limit", enough)
         said = self.refused(4, "by --memory-limit", "run", LLAMA, "the", "--raw", "-c", "512", "--memory-limit", short)
         self.assertRegex(said, r"needs \d+ MB on cpu \(weights \d+, KV cache \d+, activations \d+, scratch \d+\).*smaller context \(-c\)")
+        self.assertEqual(self.ok("run", LLAMA, "the", "--raw", "--temp", "0", "-n", "8", "--strict").out,
+                         self.ok("run", LLAMA, "the", "--raw", "--temp", "0", "-n", "8").out)
+        self.ok("plan", LLAMA, "--strict")
         self.refused(4, "take a smaller or more quantized model", "bench", LLAMA, "--memory-limit", "1000")
         self.refused(4, "by --memory-limit", "perplexity", LLAMA, self.write("text.txt", TEXT), "-c", "64", "--memory-limit", "1000")
         for wrong in ("0", "-1", "1.5G", "4X", "K", "1KK", "5i", "9000000T", "99999999999999999999"):

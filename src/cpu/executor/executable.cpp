@@ -47,26 +47,6 @@ CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa
   }
 }
 
-// The kernels index memory by what a step names: a wrong number must end here. Pages before the window are not read.
-void CpuExecutable::check_pages(const graph::SequenceStep& sequence, size_t group) const {
-  const graph::KvGroup& spec = state_.kv->spec().groups[group];
-  const std::span<const int32_t> pages = sequence.pages[group];
-  const int64_t end = sequence.first_position + sequence.rows;
-  const int64_t first = spec.window == 0 ? 0 : std::max<int64_t>(0, sequence.first_position - spec.window + 1);
-  const int64_t end_page = (end + graph::kPageTokens - 1) / graph::kPageTokens;
-  if (end_page > static_cast<int64_t>(pages.size())) {
-    fail(ErrorCode::internal, "internal error: a sequence of {} tokens has {} pages in KV group {}", end, pages.size(),
-         group);
-  }
-  for (int64_t at = first / graph::kPageTokens; at < end_page && !spec.layers.empty(); ++at) {
-    const int32_t page = pages[static_cast<size_t>(at)];
-    if (page < 0 || page >= spec.pages) {
-      fail(ErrorCode::internal, "internal error: page {} of a sequence is {}; KV group {} has {} pages", at, page,
-           group, spec.pages);
-    }
-  }
-}
-
 void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t index) {
   check(sequence.first_row == static_cast<int64_t>(row_position_.size()) && sequence.rows > 0, "rows out of order");
   const int64_t most = state_.kv->spec().sequence_tokens;
@@ -82,7 +62,7 @@ void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t i
   }
   for (size_t group = 0; group < groups_; ++group) {
     const std::span<const int32_t> pages = sequence.pages[group];
-    check_pages(sequence, group);
+    graph::check_pages(state_.kv->spec(), group, sequence.first_position, sequence.rows, pages);
     sequences_[group].push_back({pages.data(), end});
     for (int64_t position = sequence.first_position; position < end; ++position) {
       const int32_t page = pages[static_cast<size_t>(position / graph::kPageTokens)];

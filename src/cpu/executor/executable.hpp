@@ -52,7 +52,6 @@ class CpuExecutable final : public graph::Executable {
   void run_timed(const graph::StepData& step, std::span<const std::span<const float>> imports);
   // Finds the timer's rows of the nodes.
   void prepare_timing();
-  void check_pages(const graph::SequenceStep& sequence, size_t group) const;
 
   graph::Graph graph_;
   graph::MemoryPlan plan_;

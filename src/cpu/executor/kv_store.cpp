@@ -59,20 +59,6 @@ CpuKvStore::CpuKvStore(const graph::KvSpec& spec, ThreadPool& pool)
   }
 }
 
-void CpuKvStore::check_page(int32_t group, int32_t page) const {
-  check(group >= 0 && static_cast<size_t>(group) < groups_.size(), "a KV page of a group that is not there");
-  check(page >= 0 && page < spec_.groups[static_cast<size_t>(group)].pages, "a KV page that is not there");
-}
-
-void CpuKvStore::check_move(const graph::KvMove& move) const {
-  check_page(move.group, move.from_page);
-  check_page(move.group, move.to_page);
-  const auto fits = [&](int32_t token) { return token >= 0 && token + move.tokens <= kKvPageTokens; };
-  check(move.tokens >= 1 && move.tokens <= kKvPageTokens && fits(move.from_token) && fits(move.to_token),
-        "a KV move leaves its page");
-  check(move.from_page != move.to_page || move.to_token <= move.from_token, "a KV move goes up in its page");
-}
-
 void CpuKvStore::move_head(std::span<const graph::KvMove> moves, int32_t layer_index, int64_t kv_head) {
   const Layer& layer = this->layer(layer_index);
   const graph::KvRotation& rotation = spec_.layers[static_cast<size_t>(layer_index)].rotation;
@@ -96,7 +82,7 @@ void CpuKvStore::move_head(std::span<const graph::KvMove> moves, int32_t layer_i
 }
 
 void CpuKvStore::move(std::span<const graph::KvMove> moves) {
-  for (const graph::KvMove& move : moves) check_move(move);
+  for (const graph::KvMove& move : moves) check_move(spec_, move);
   // Heads of layers share nothing, so each is one work item that takes the moves in order.
   std::vector<std::pair<int32_t, int64_t>> heads;
   for (size_t group = 0; group < groups_.size(); ++group) {
@@ -117,7 +103,7 @@ void CpuKvStore::move(std::span<const graph::KvMove> moves) {
 }
 
 void CpuKvStore::read_page(int32_t group, int32_t page, int64_t tokens, std::span<std::byte> out) const {
-  check_page(group, page);
+  check_page(spec_, group, page);
   const Group& place = groups_[static_cast<size_t>(group)];
   check(static_cast<int64_t>(out.size()) == place.page_bytes && tokens >= 0 && tokens <= kKvPageTokens,
         "reading of a KV page: sizes");
@@ -130,7 +116,7 @@ void CpuKvStore::read_page(int32_t group, int32_t page, int64_t tokens, std::spa
 }
 
 void CpuKvStore::write_page(int32_t group, int32_t page, std::span<const std::byte> in) {
-  check_page(group, page);
+  check_page(spec_, group, page);
   const Group& place = groups_[static_cast<size_t>(group)];
   check(static_cast<int64_t>(in.size()) == place.page_bytes, "writing of a KV page: sizes");
   std::memcpy(place.base + page * place.page_bytes, in.data(), in.size());

@@ -45,8 +45,6 @@ class CpuKvStore final : public graph::KvStore {
     int64_t page_bytes;
   };
 
-  void check_page(int32_t group, int32_t page) const;
-  void check_move(const graph::KvMove& move) const;
   void move_head(std::span<const graph::KvMove> moves, int32_t layer_index, int64_t kv_head);
 
   graph::KvSpec spec_;

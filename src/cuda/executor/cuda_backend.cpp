@@ -10,6 +10,7 @@
 #include "cuda/executor/weights.hpp"
 #include "cuda/launch/experts.hpp"
 #include "cuda/launch/limits.hpp"
+#include "cuda/launch/strict.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -28,6 +29,7 @@ graph::Format graph_format(ActivationFormat format) {
 
 class CudaBackend final : public graph::Backend {
  public:
+  explicit CudaBackend(const graph::BackendOptions& options) : device_(options.strict, options.failing_site) {}
   std::string name() const override { return "cuda"; }
   std::string description() const override {
     const Capabilities& c = device_.capabilities();
@@ -43,18 +45,23 @@ class CudaBackend final : public graph::Backend {
   std::optional<std::string> unsupported_reason(const graph::Graph& graph, const graph::Node& node) const override {
     const OpRow* row = find_op(node.op);
     if (row == nullptr) return "no kernel for the op";
+    if (is_strict() && node.op == graph::Op::attention && graph.shape.tokens > kStrictRows) {
+      return fmt::format("steps of more than {} rows under --strict", kStrictRows);
+    }
     return row->unsupported(graph, node);
   }
-  bool has_op(graph::Op op) const override { return find_op(op) != nullptr; }
+  bool has_op(graph::Op op) const override { return find_op(op) != nullptr && (!is_strict() || strict_has_op(op)); }
   bool draws() const override { return true; }
   graph::WeightLayout choose_layout(const graph::WeightShape& shape, tensor::DType dtype,
                                     graph::WeightRole role) const override {
     return choose_weight_layout(shape, dtype, role);
   }
   graph::Format activation_format(tensor::DType dtype, int64_t experts, int64_t rows) const override {
-    return graph_format(experts > 1 ? expert_format(dtype) : cuda::activation_format(dtype, rows));
+    if (experts > 1) return graph_format(expert_format(dtype));
+    return graph_format(is_strict() ? strict_activation_format(device_.capabilities(), dtype)
+                                    : cuda::activation_format(dtype, rows));
   }
-  int64_t preferred_batch_tokens() const override { return 2048; }
+  int64_t preferred_batch_tokens() const override { return is_strict() ? kStrictBatchTokens : 2048; }
   int64_t value_bytes(const graph::ValueType& type, int64_t rows) const override {
     return cuda_value_bytes(type, rows);
   }
@@ -83,6 +90,8 @@ class CudaBackend final : public graph::Backend {
   }
 
  private:
+  bool is_strict() const { return device_.capabilities().strict; }
+
   Device device_;
   graph::OpTimer timer_;
 };
@@ -102,8 +111,8 @@ void CudaBackend::check_kv(const graph::KvSpec& spec) const {
 
 }  // namespace
 
-std::unique_ptr<graph::Backend> create_cuda_backend(const graph::BackendOptions&) {
-  return std::make_unique<CudaBackend>();
+std::unique_ptr<graph::Backend> create_cuda_backend(const graph::BackendOptions& options) {
+  return std::make_unique<CudaBackend>(options);
 }
 
 }  // namespace minfer::cuda

@@ -43,7 +43,7 @@ StepLayout::StepLayout(const graph::Graph& graph, const graph::KvSpec& kv) {
   page_count = 0;
   for (size_t group = 0; group < kv.groups.size(); ++group) {
     slots[group] = take(shape.tokens, kInt);
-    sequences[group] = take(most_sequences, sizeof(SequenceInfo));
+    sequences[group] = take(shape.tokens, sizeof(SequenceInfo));  // under --strict each row is one
     page_count += most_sequences * ((kv.sequence_tokens + graph::kPageTokens - 1) / graph::kPageTokens);
   }
   mirror = take(1, sizeof(Drawn*));
@@ -77,10 +77,6 @@ Drawn* CudaWorkspace::drawn() const {
 StepSlot& CudaWorkspace::next_slot(int64_t bytes) {
   check(in_flight_ < graph::kMostStepsInFlight, "more steps in flight than a workspace has");
   StepSlot& slot = slots_[static_cast<size_t>((first_slot_ + in_flight_) % graph::kMostStepsInFlight)];
-  if (slot.pending) {
-    device_.run([this] { device_.wait("step/recover"); });
-    slot.pending = false;
-  }
   if (slot.data.bytes() < bytes) slot.data = PinnedBuffer(bytes, "the step's data");
   return slot;
 }
@@ -144,7 +140,7 @@ void CudaExecutable::place(const CudaWeights& weights) {
   state_.inputs = {at<const int32_t>(device_data_, layout_.token_ids),
                    at<const int32_t>(device_data_, layout_.positions),
                    at<const int32_t>(device_data_, layout_.output_rows)};
-  const bool decode = graph_.shape.kind == graph::StepKind::decode;
+  const bool strict = device_.capabilities().strict;
   for (size_t group = 0; group < kv_.spec().groups.size(); ++group) {
     StepView& view = state_.steps[group];
     view.sequences = at<const SequenceInfo>(device_data_, layout_.sequences[group]);
@@ -152,9 +148,9 @@ void CudaExecutable::place(const CudaWeights& weights) {
     view.slots = at<const int32_t>(device_data_, layout_.slots[group]);
     view.row_sequence = at<const int32_t>(device_data_, layout_.row_sequence);
     view.row_position = at<const int32_t>(device_data_, layout_.positions);
-    view.sequence_capacity = sequence_capacity(graph_.shape.tokens, kv_.spec());
+    view.sequence_capacity = strict ? graph_.shape.tokens : sequence_capacity(graph_.shape.tokens, kv_.spec());
     view.row_capacity = graph_.shape.tokens;
-    view.decode = decode;
+    view.decode = strict || graph_.shape.kind == graph::StepKind::decode;
     view.sequence_tokens = kv_.spec().sequence_tokens;
   }
   const ScratchBytes nodes = node_scratch(device_.capabilities(), graph_, kv_.spec());
@@ -214,26 +210,6 @@ void CudaExecutable::run_timed(const graph::StepData& step) {
   step_timer_->add(step, stamps_.back().seconds_since(stamps_.front()));
 }
 
-// The kernels index memory by what a step names: a wrong number must end here. Pages before the window are not read.
-void CudaExecutable::check_pages(const graph::SequenceStep& sequence, size_t group) const {
-  const graph::KvGroup& spec = kv_.spec().groups[group];
-  const std::span<const int32_t> pages = sequence.pages[group];
-  const int64_t end = sequence.first_position + sequence.rows;
-  const int64_t first = spec.window == 0 ? 0 : std::max<int64_t>(0, sequence.first_position - spec.window + 1);
-  const int64_t end_page = (end + graph::kPageTokens - 1) / graph::kPageTokens;
-  if (end_page > static_cast<int64_t>(pages.size())) {
-    fail(ErrorCode::internal, "internal error: a sequence of {} tokens has {} pages in KV group {}", end, pages.size(),
-         group);
-  }
-  for (int64_t page_index = first / graph::kPageTokens; page_index < end_page && !spec.layers.empty(); ++page_index) {
-    const int32_t page = pages[static_cast<size_t>(page_index)];
-    if (page < 0 || page >= spec.pages) {
-      fail(ErrorCode::internal, "internal error: page {} of a sequence is {}; KV group {} has {} pages", page_index,
-           page, group, spec.pages);
-    }
-  }
-}
-
 void CudaExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t index) {
   const int64_t most = kv_.spec().sequence_tokens;
   if (sequence.rows < 1 || sequence.first_row < 0 || sequence.rows > tokens_ - sequence.first_row ||
@@ -250,15 +226,22 @@ void CudaExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t 
   const int64_t end_page = (sequence.first_position + sequence.rows - 1) / graph::kPageTokens + 1;
   int32_t* page_ids = at<int32_t>(host_data_, layout_.pages);
   for (size_t group = 0; group < kv_.spec().groups.size(); ++group) {
-    check_pages(sequence, group);
     const std::span<const int32_t> pages = sequence.pages[group];
+    graph::check_pages(kv_.spec(), group, sequence.first_position, sequence.rows, pages);
     const auto first_page = static_cast<int32_t>(pages_used_);
     check(pages_used_ + end_page <= layout_.page_count, "page tables larger than the step's data");
     std::copy_n(pages.begin(), end_page, page_ids + pages_used_);
     pages_used_ += end_page;
-    at<SequenceInfo>(host_data_, layout_.sequences[group])[index] = {
-        static_cast<int32_t>(sequence.first_row), static_cast<int32_t>(sequence.rows),
-        static_cast<int32_t>(sequence.first_position), first_page};
+    auto* infos = at<SequenceInfo>(host_data_, layout_.sequences[group]);
+    const SequenceInfo info = {static_cast<int32_t>(sequence.first_row), static_cast<int32_t>(sequence.rows),
+                               static_cast<int32_t>(sequence.first_position), first_page};
+    if (device_.capabilities().strict) {  // each row attends as in a decoding step
+      for (int32_t i = 0; i < info.rows; ++i) {
+        infos[info.first_row + i] = {info.first_row + i, 1, info.first_position + i, first_page};
+      }
+    } else {
+      infos[index] = info;
+    }
     int32_t* slots = at<int32_t>(host_data_, layout_.slots[group]) + sequence.first_row;
     for (int64_t i = 0; i < sequence.rows; ++i) {
       const int64_t position = sequence.first_position + i;
@@ -365,7 +348,6 @@ void CudaExecutable::submit(const graph::StepData& step, std::span<const std::sp
   host_data_ = slot.data.data();
   const Call call{step, imports, slot, bind(step)};
   slot.result = {};
-  slot.pending = true;
   device_.run([this, &call] { put_on_queue(call); });
   workspace_.set_in_flight();
 }
@@ -373,7 +355,6 @@ void CudaExecutable::submit(const graph::StepData& step, std::span<const std::sp
 graph::StepResult CudaExecutable::wait() {
   StepSlot& slot = workspace_.take_slot();
   device_.run([this, &slot] { device_.wait(slot.done, "step/wait"); });
-  slot.pending = false;
   return slot.result;
 }
 

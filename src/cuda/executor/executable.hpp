@@ -43,7 +43,6 @@ struct StepLayout {
 struct StepSlot {
   PinnedBuffer data;
   QueueEvent done;
-  bool pending = false;  // the card may still read or write it
   graph::StepResult result;
 };
 
@@ -110,7 +109,6 @@ class CudaExecutable final : public graph::Executable {
   // or names a row, position or page that there is not.
   int64_t bind(const graph::StepData& step);
   void bind_sequence(const graph::SequenceStep& sequence, int32_t index);
-  void check_pages(const graph::SequenceStep& sequence, size_t group) const;
   // Of the step at hand.
   int64_t value_rows(graph::ValueId id) const;
   void bind_draws(std::span<const graph::RowDraw> draws);

@@ -106,22 +106,8 @@ CudaKvStore::CudaKvStore(Device& device, const graph::KvSpec& spec)
   });
 }
 
-void CudaKvStore::check_page(int32_t group, int32_t page) const {
-  check(group >= 0 && static_cast<size_t>(group) < groups_.size(), "a KV page of a group that is not there");
-  check(page >= 0 && page < spec_.groups[static_cast<size_t>(group)].pages, "a KV page that is not there");
-}
-
-void CudaKvStore::check_move(const graph::KvMove& move) const {
-  check_page(move.group, move.from_page);
-  check_page(move.group, move.to_page);
-  const auto fits = [&](int32_t token) { return token >= 0 && token + move.tokens <= kKvPageTokens; };
-  check(move.tokens >= 1 && move.tokens <= kKvPageTokens && fits(move.from_token) && fits(move.to_token),
-        "a KV move leaves its page");
-  check(move.from_page != move.to_page || move.to_token <= move.from_token, "a KV move goes up in its page");
-}
-
 void CudaKvStore::move(std::span<const graph::KvMove> moves) {
-  for (const graph::KvMove& move : moves) check_move(move);
+  for (const graph::KvMove& move : moves) check_move(spec_, move);
   device_.run([&] {
     for (const graph::KvMove& move : moves) {
       for (const int32_t index : spec_.groups[static_cast<size_t>(move.group)].layers) {
@@ -137,7 +123,7 @@ void CudaKvStore::move(std::span<const graph::KvMove> moves) {
 }
 
 void CudaKvStore::read_page(int32_t group, int32_t page, int64_t tokens, std::span<std::byte> out) const {
-  check_page(group, page);
+  check_page(spec_, group, page);
   const Group& place = groups_[static_cast<size_t>(group)];
   check(static_cast<int64_t>(out.size()) == place.page_bytes && tokens >= 0 && tokens <= kKvPageTokens,
         "reading of a KV page: sizes");
@@ -153,7 +139,7 @@ void CudaKvStore::read_page(int32_t group, int32_t page, int64_t tokens, std::sp
 }
 
 void CudaKvStore::write_page(int32_t group, int32_t page, std::span<const std::byte> in) {
-  check_page(group, page);
+  check_page(spec_, group, page);
   const Group& place = groups_[static_cast<size_t>(group)];
   check(static_cast<int64_t>(in.size()) == place.page_bytes, "writing of a KV page: sizes");
   device_.run([&] {

@@ -33,9 +33,6 @@ class CudaKvStore final : public graph::KvStore {
     int64_t page_bytes;
   };
 
-  void check_page(int32_t group, int32_t page) const;
-  void check_move(const graph::KvMove& move) const;
-
   Device& device_;
   graph::KvSpec spec_;
   int64_t bytes_;

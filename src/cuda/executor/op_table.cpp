@@ -113,12 +113,19 @@ ScratchBytes node_scratch(const Capabilities& capabilities, const graph::Graph& 
     if (node.op == graph::Op::attention || node.op == graph::Op::rope_attention) {
       const graph::AttentionAttributes& attributes = attention_of(node);
       const KvLayerView view = kv_layer_view(kv, attributes.layer);
-      for (const bool decode : {true, false}) {
-        const int64_t sequences = sequence_capacity(graph.shape.tokens, kv);
-        bytes.attention = std::max(
-            bytes.attention, attention_scratch_bytes(capabilities, view, attributes.heads, decode ? sequences : rows,
-                                                     sequences, kv.sequence_tokens, decode));
+      const auto need = [&](int64_t sequences, bool decode) {
+        const int64_t taken = attention_scratch_bytes(capabilities, view, attributes.heads, decode ? sequences : rows,
+                                                      sequences, kv.sequence_tokens, decode);
+        bytes.attention = std::max(bytes.attention, taken);
+      };
+      if (capabilities.strict) {
+        need(rows, true);
+        continue;
       }
+      // Steps of fewer sequences may need more: more rows of each are split then.
+      const int64_t most = sequence_capacity(graph.shape.tokens, kv);
+      need(most, true);
+      for (int64_t sequences = 1; sequences <= most; ++sequences) need(sequences, false);
     } else if (node.op == graph::Op::linear) {
       for (const graph::ValueId out : node.outputs) {
         bytes.linear =

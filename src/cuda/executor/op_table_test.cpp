@@ -47,5 +47,38 @@ TEST(CudaOpTable, RowsStartAtMultiplesOf16Bytes) {
   EXPECT_EQ(cuda_value_bytes({graph::Format::routes, graph::Rows::tokens, 4, 2}, 3), 4 * (3 * 6 + 1) + 12 * 4);
 }
 
+// A workspace is made for the largest step: no smaller one may need more.
+TEST(CudaOpTable, AttentionsScratchGrowsWithTheStep) {
+  Capabilities card;
+  card.major = 9;
+  card.tier = Tier::hopper;
+  card.multiprocessors = 132;
+  card.shared_bytes_per_block = 227 * 1024;
+  card.shared_bytes_per_multiprocessor = 228 * 1024;
+  graph::KvSpec kv;
+  kv.layers = {{8, 128, 128, 0, {}}};
+  kv.groups = {{0, {0}, 512}};
+  kv.sequence_tokens = 32768;
+  graph::AttentionAttributes attributes{};
+  attributes.layer = 0;
+  for (const int64_t heads : {8, 16, 32, 128}) {
+    attributes.heads = heads;
+    for (const bool strict : {false, true}) {
+      card.strict = strict;
+      int64_t before = 0;
+      for (int64_t tokens = 1; tokens <= 200; ++tokens) {
+        graph::Graph graph{};
+        graph.shape = {tokens, 1};
+        graph.values = {{{graph::Format::f32, graph::Rows::tokens, heads * 128}, {}}};
+        graph.nodes = {{graph::Op::attention, {0}, {}, {0}, attributes}};
+        graph.logits = graph::kNoValue;
+        const int64_t bytes = node_scratch(card, graph, kv).attention;
+        EXPECT_GE(bytes, before) << heads << " heads, " << tokens << " rows, strict " << strict;
+        before = bytes;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace minfer::cuda

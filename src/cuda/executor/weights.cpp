@@ -4,16 +4,22 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <thread>
 
 #include "base/error.hpp"
+#include "base/thread_pool.hpp"
 #include "cuda/launch/experts.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::cuda {
 namespace {
 
-constexpr int64_t kSlotBytes = int64_t{32} << 20;
-constexpr size_t kSlots = 3;
+// Pinned memory is slow to get, 0.5 ms a megabyte: few, small slots.
+constexpr int64_t kSlotBytes = int64_t{8} << 20;
+constexpr size_t kSlots = 4;
+// Threads that copy from the mapped file: one alone is ten times slower than the way to the card.
+constexpr int kMostCopyThreads = 8;
+constexpr int64_t kPieceBytes = int64_t{1} << 20;
 // How many weights ahead of the one being copied the system is asked to read.
 constexpr size_t kPrefetchWeights = 4;
 
@@ -21,18 +27,41 @@ int64_t held_bytes(const graph::WeightSource& source) {
   return choose_weight_layout(source.shape, source.dtype, source.role).bytes;
 }
 
+// What a weight needs at least: a vector, or a panel's rows.
+int64_t least_slot_bytes(const graph::WeightSource& source) {
+  if (source.role == graph::WeightRole::vector) {
+    return source.shape.experts * source.shape.cols * static_cast<int64_t>(sizeof(float));
+  }
+  return kPanelRows * tensor::row_bytes(source.dtype, source.shape.cols);
+}
+
+int64_t slot_bytes(std::span<const graph::WeightSource> sources) {
+  int64_t bytes = kSlotBytes;
+  for (const graph::WeightSource& source : sources) {
+    if (source.role != graph::WeightRole::elsewhere) bytes = std::max(bytes, least_slot_bytes(source));
+  }
+  return bytes;
+}
+
+int copy_threads() {
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, kMostCopyThreads);
+}
+
 // Slices of the file on their way to the card.
 class UploadRing {
  public:
-  explicit UploadRing(Device& device)
+  UploadRing(Device& device, int64_t slot_bytes)
       : device_(device),
-        staging_(kSlotBytes * static_cast<int64_t>(kSlots), "weight staging"),
-        pinned_(kSlotBytes * static_cast<int64_t>(kSlots), "weight staging") {
+        slot_bytes_(slot_bytes),
+        staging_(slot_bytes * static_cast<int64_t>(kSlots), "weight staging"),
+        pinned_(slot_bytes * static_cast<int64_t>(kSlots), "weight staging"),
+        pool_(copy_threads()) {
     for (cudaEvent_t& event : free_) {
       check_status(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "weights/event");
     }
   }
   ~UploadRing() {
+    cudaStreamSynchronize(device_.queue().stream);  // where loading failed, what was queued still reads the slots
     for (cudaEvent_t event : free_) cudaEventDestroy(event);
   }
   UploadRing(const UploadRing&) = delete;
@@ -42,7 +71,7 @@ class UploadRing {
     const auto& info = tensor::dtype_info(source.dtype);
     const int64_t elements = source.shape.experts * source.shape.cols;
     const int64_t bytes = elements * static_cast<int64_t>(sizeof(float));
-    check(bytes <= kSlotBytes, "a vector weight larger than a slot");
+    check(bytes <= slot_bytes_, "a vector weight larger than a slot");
     std::byte* pinned = next();
     info.dequantize(source.data.data(), elements / info.block_elements, reinterpret_cast<float*>(pinned));
     copy_to_device(device_.queue(), "weights/vector", target, pinned, bytes);
@@ -54,12 +83,12 @@ class UploadRing {
     const int64_t row = tensor::row_bytes(source.dtype, matrix.cols);
     const std::byte* rows_of_file = source.data.data() + expert * matrix.rows * row;
     matrix.data += expert * expert_stride(matrix.dtype, matrix.rows, matrix.cols);
-    const int64_t slice_rows = kSlotBytes / row / kPanelRows * kPanelRows;
+    const int64_t slice_rows = slot_bytes_ / row / kPanelRows * kPanelRows;
     check(slice_rows > 0, "a matrix row larger than a slot");
     for (int64_t first = 0; first < matrix.rows; first += slice_rows) {
       const int64_t rows = std::min(slice_rows, matrix.rows - first);
       std::byte* pinned = next();
-      std::memcpy(pinned, rows_of_file + first * row, static_cast<size_t>(rows * row));
+      copy(pinned, rows_of_file + first * row, rows * row);
       std::byte* staged = staging_.data() + (pinned - pinned_.data());
       copy_to_device(device_.queue(), "weights/copy", staged, pinned, rows * row);
       launch_pack(device_.queue(), matrix, staged, first, rows);
@@ -68,10 +97,19 @@ class UploadRing {
   }
 
  private:
+  void copy(std::byte* to, const std::byte* from, int64_t bytes) {
+    pool_.run([&](Worker& worker) {
+      worker.parallel_for((bytes + kPieceBytes - 1) / kPieceBytes, 1, [&](int64_t begin, int64_t end) {
+        const int64_t at = begin * kPieceBytes;
+        std::memcpy(to + at, from + at, static_cast<size_t>(std::min(end * kPieceBytes, bytes) - at));
+      });
+    });
+  }
+
   // The next slot, once what was in it is on the card.
   std::byte* next() {
     if (used_ >= kSlots) check_status(cudaEventSynchronize(free_[slot_]), "weights/slot");
-    return pinned_.data() + static_cast<int64_t>(slot_) * kSlotBytes;
+    return pinned_.data() + static_cast<int64_t>(slot_) * slot_bytes_;
   }
   void taken() {
     check_status(cudaEventRecord(free_[slot_], device_.queue().stream), "weights/slot");
@@ -80,8 +118,10 @@ class UploadRing {
   }
 
   Device& device_;
+  int64_t slot_bytes_;
   DeviceBuffer staging_;
   PinnedBuffer pinned_;
+  ThreadPool pool_;
   std::array<cudaEvent_t, kSlots> free_{};
   size_t slot_ = 0;
   size_t used_ = 0;
@@ -113,7 +153,7 @@ CudaWeights::CudaWeights(Device& device, std::span<const graph::WeightSource> so
   }
   buffer_ = DeviceBuffer(total, "the weights");
   device.run([&] {
-    UploadRing ring(device);
+    UploadRing ring(device, slot_bytes(sources));
     std::byte* at = buffer_.data();
     const auto prefetch = [&](size_t i) {
       if (i >= sources.size() || sources[i].role == graph::WeightRole::elsewhere) return;

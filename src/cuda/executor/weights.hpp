@@ -1,6 +1,6 @@
 // The weights of a model on a card: matrices in panels (launch/panel.hpp), vectors in f32, in one buffer. The file's
-// bytes go through a ring of pinned memory in slices of whole panels, so that reading the file, copying and packing
-// overlap.
+// bytes go through a ring of pinned memory in slices of whole panels, read by several threads, so that reading the
+// file, copying and packing overlap.
 #pragma once
 
 #include <span>

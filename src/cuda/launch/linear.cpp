@@ -1,10 +1,12 @@
 // Which family a linear product goes to. See linear.hpp.
 #include "cuda/launch/linear.hpp"
 
+#include "base/error.hpp"
 #include "cuda/launch/gemm.hpp"
 #include "cuda/launch/linear_batch.hpp"
 #include "cuda/launch/linear_decode.hpp"
 #include "cuda/launch/panel_types.hpp"
+#include "cuda/launch/strict.hpp"
 
 namespace minfer::cuda {
 
@@ -12,6 +14,18 @@ ActivationFormat activation_format(tensor::DType dtype, int64_t rows) {
   if (dtype == tensor::DType::f16 || dtype == tensor::DType::f32) return ActivationFormat::f32;
   if (dtype == tensor::DType::bf16) return rows <= kDecodeRows ? ActivationFormat::f32 : ActivationFormat::bf16;
   return rows <= kDecodeRows ? ActivationFormat::q8 : ActivationFormat::bf16;
+}
+
+bool strict_takes_batch(const Capabilities& capabilities, tensor::DType dtype) {
+  return batch_serves(capabilities, dtype, dtype, kDecodeRows + 1);
+}
+
+ActivationFormat strict_activation_format(const Capabilities& capabilities, tensor::DType dtype) {
+  return strict_takes_batch(capabilities, dtype) ? ActivationFormat::bf16 : activation_format(dtype, kDecodeRows);
+}
+
+bool strict_has_op(graph::Op op) {
+  return op != graph::Op::norm_linear && op != graph::Op::norm_linear_glu;
 }
 
 int64_t linear_scratch_bytes(tensor::DType dtype, int64_t rows, int64_t weight_rows, int64_t cols) {
@@ -28,7 +42,7 @@ void launch_linear(const Queue& queue, const LinearArgs& args, const LinearScrat
     batch = batch && prefers_batch(*queue.capabilities, args.segment[s].weight.dtype, args.x.rows);
   }
   if (batch) return launch_linear_batch(queue, args);
-  if (args.x.rows <= kDecodeRows) return launch_linear_decode(queue, args);
+  if (args.x.rows <= kDecodeRows || queue.capabilities->strict) return launch_linear_decode(queue, args);
   launch_gemm_linear(queue, args, scratch);
 }
 
@@ -37,7 +51,14 @@ void launch_linear_glu(const Queue& queue, const LinearGluArgs& args, const Line
   if (batch && prefers_batch(*queue.capabilities, args.gate.dtype, args.x.rows)) {
     return launch_linear_glu_batch(queue, args);
   }
-  if (args.x.rows <= kDecodeRows) return launch_linear_glu_decode(queue, args);
+  if (args.x.rows <= kDecodeRows || queue.capabilities->strict) {
+    if (args.x.format == ActivationFormat::bf16) {  // strict, and both are the small-batch kernels', but apart
+      fail(ErrorCode::unsupported,
+           "gate and up projections of {} and {}: --strict has no product for both; add --no-fusion",
+           tensor::dtype_info(args.gate.dtype).name, tensor::dtype_info(args.up.dtype).name);
+    }
+    return launch_linear_glu_decode(queue, args);
+  }
   launch_gemm_linear_glu(queue, args, scratch);
 }
 

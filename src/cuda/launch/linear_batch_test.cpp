@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/launch/panel_types.hpp"
+#include "cuda/launch/strict.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -53,6 +54,27 @@ TEST(LinearBatch, PreferredBetweenDecodeAndPrefill) {
   EXPECT_TRUE(prefers_batch(card(9), DType::q8_0, kDecodeRows + 1));
   EXPECT_FALSE(prefers_batch(card(9), DType::mxfp4, 16));
   EXPECT_FALSE(prefers_batch(card(8), DType::q4_k, 64));
+}
+
+TEST(LinearBatch, StrictTakesOneFamilyWhateverTheRows) {
+  Capabilities strict = card(9);
+  strict.strict = true;
+  Capabilities old = card(8);
+  old.strict = true;
+  for (const int64_t rows : {1, 2, 8, 9, 64, 65, 1000}) {
+    EXPECT_TRUE(prefers_batch(strict, DType::q4_k, rows));
+    EXPECT_TRUE(prefers_batch(strict, DType::q8_0, rows));
+    EXPECT_FALSE(prefers_batch(strict, DType::mxfp4, rows));
+    EXPECT_FALSE(prefers_batch(strict, DType::bf16, rows));
+    EXPECT_FALSE(prefers_batch(old, DType::q4_k, rows));
+  }
+  EXPECT_EQ(strict_activation_format(strict, DType::q4_k), ActivationFormat::bf16);
+  EXPECT_EQ(strict_activation_format(strict, DType::mxfp4), ActivationFormat::q8);
+  EXPECT_EQ(strict_activation_format(strict, DType::bf16), ActivationFormat::f32);
+  EXPECT_EQ(strict_activation_format(old, DType::q4_k), ActivationFormat::q8);
+  EXPECT_FALSE(strict_has_op(graph::Op::norm_linear));
+  EXPECT_FALSE(strict_has_op(graph::Op::norm_linear_glu));
+  EXPECT_TRUE(strict_has_op(graph::Op::linear_glu));
 }
 
 // The products of an 8B model: one wave of nearly all multiprocessors.

@@ -239,6 +239,9 @@ TEST(RowsDevice, AnArmedFaultIsAnErrorOfItsSite) {
   queue.faults().arm("rows/add");
   EXPECT_THROW(launch_add(*queue, x.view(), x.view(), x.view()), Error);
   launch_add(*queue, x.view(), x.view(), x.view());
+  queue.faults().arm("rows/convert");
+  EXPECT_THROW(launch_convert(*queue, x.view(), x.view()), Error);
+  launch_convert(*queue, x.view(), x.view());
   queue.finish();
 }
 

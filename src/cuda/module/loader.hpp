@@ -10,7 +10,7 @@
 namespace minfer::cuda {
 
 // Errors: device where the module is absent, can't be loaded, is of another build, or finds no driver or card;
-// unsupported where the card is too old. The message is the reason.
+// unsupported where the card is too old, or the module has no code for it. The message is the reason.
 std::unique_ptr<graph::Backend> load_cuda_backend(const graph::BackendOptions& options);
 
 }  // namespace minfer::cuda

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace minfer::cuda {
 
@@ -24,9 +25,17 @@ struct Capabilities {
   int64_t shared_bytes_per_multiprocessor = 0;  // shared by the blocks that are resident together
   int64_t l2_bytes = 0;
   int64_t memory_bytes = 0;
+  // No gift of the card's, but asked for by the user: kernels are chosen so that a row's result does not depend on the
+  // rows beside it, nor on how a prompt was cut into steps.
+  bool strict = false;
 };
 
 // Errors: unsupported below 8.0, naming the capability and what is needed.
 Tier choose_tier(const std::string& name, int major, int minor);
+
+// Errors: unsupported where a build has no code for a card, naming both and the way out. `built`: what it was compiled
+// for, in the words of MINFER_CUDA_ARCHITECTURES between commas, "80,90a-real,100-virtual". Code for 8.x runs on cards
+// of 8.x from its own number on; without "-real" also on newer ones, if it is for 9.0 or newer itself.
+void check_built_for(std::string_view built, int major, int minor);
 
 }  // namespace minfer::cuda

@@ -12,6 +12,28 @@ namespace {
 
 constexpr int64_t kUnit = 256;
 
+int64_t whole_units(int64_t bytes) {
+  return (bytes + kUnit - 1) / kUnit * kUnit;
+}
+
+// Asks until the answer is another than "not ready", which is the answer after kWaitLimitSeconds. A step takes about a
+// millisecond: waiting spins, and lets others run only when it is long.
+template <class Query>
+cudaError_t poll(Query&& query) {
+  constexpr auto kSpin = std::chrono::milliseconds(20);
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    const cudaError_t status = query();
+    if (status != cudaErrorNotReady) return status;
+    cudaGetLastError();
+    const auto waited = std::chrono::steady_clock::now() - start;
+    if (waited > std::chrono::seconds(kWaitLimitSeconds)) return status;
+    if (waited > kSpin) std::this_thread::yield();
+  }
+}
+
+}  // namespace
+
 Capabilities query_capabilities() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
@@ -27,6 +49,7 @@ Capabilities query_capabilities() {
   result.major = properties.major;
   result.minor = properties.minor;
   result.tier = choose_tier(result.name, result.major, result.minor);
+  check_built_for(MINFER_CUDA_BUILT_FOR, result.major, result.minor);
   result.multiprocessors = properties.multiProcessorCount;
   result.shared_bytes_per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
   result.shared_bytes_per_multiprocessor = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
@@ -35,13 +58,9 @@ Capabilities query_capabilities() {
   return result;
 }
 
-int64_t whole_units(int64_t bytes) {
-  return (bytes + kUnit - 1) / kUnit * kUnit;
-}
-
-}  // namespace
-
-Device::Device() : capabilities_(query_capabilities()) {
+Device::Device(bool strict, const std::string* failing_site)
+    : capabilities_(query_capabilities()), failing_site_(failing_site) {
+  capabilities_.strict = strict;
   check_status(cudaSetDevice(0), "device/open");
   check_status(cudaStreamCreateWithFlags(&queue_.stream, cudaStreamNonBlocking), "device/stream");
   queue_.capabilities = &capabilities_;
@@ -66,10 +85,15 @@ void Device::run(const std::function<void()>& work) {
   if (!dead_reason_.empty()) {
     fail(ErrorCode::device, "{} was lost: {}; start minfer again", capabilities_.name, dead_reason_);
   }
+  if (failing_site_ != nullptr) faults_.arm(*failing_site_);
   try {
     work();
   } catch (const Error& error) {
-    if (is_sticky(cudaPeekAtLastError()) || is_sticky(cudaStreamQuery(queue_.stream))) dead_reason_ = error.what();
+    // The step's data and memory are reused: nothing of what was queued may still run.
+    const cudaError_t before = cudaPeekAtLastError();
+    const bool waits = dead_reason_.empty();
+    const cudaError_t queued = waits ? poll([&] { return cudaStreamQuery(queue_.stream); }) : before;
+    if (is_sticky(before) || is_sticky(queued) || queued == cudaErrorNotReady) dead_reason_ = error.what();
     cudaGetLastError();
     throw;
   }
@@ -95,22 +119,12 @@ void Device::wait(const char* site) {
 
 void Device::wait(const QueueEvent& event, const char* site) {
   guard_call(queue_, site);
-  const auto start = std::chrono::steady_clock::now();
-  const auto limit = start + std::chrono::seconds(kWaitLimitSeconds);
-  // A step takes about a millisecond: waiting spins, and lets others run only when it is long.
-  constexpr auto kSpin = std::chrono::milliseconds(20);
-  for (;;) {
-    const cudaError_t status = cudaEventQuery(event.event());
-    if (status == cudaSuccess) return;
-    if (status != cudaErrorNotReady) check_status(status, site);
-    cudaGetLastError();
-    const auto now = std::chrono::steady_clock::now();
-    if (now > limit) {
-      dead_reason_ = fmt::format("no answer within {} s at {}", kWaitLimitSeconds, site);
-      fail(ErrorCode::device, "{}: {}", capabilities_.name, dead_reason_);
-    }
-    if (now - start > kSpin) std::this_thread::yield();
+  const cudaError_t status = poll([&] { return cudaEventQuery(event.event()); });
+  if (status == cudaErrorNotReady) {
+    dead_reason_ = fmt::format("no answer within {} s at {}", kWaitLimitSeconds, site);
+    fail(ErrorCode::device, "{}: {}", capabilities_.name, dead_reason_);
   }
+  check_status(status, site);
 }
 
 DeviceBuffer::DeviceBuffer(int64_t bytes, const char* what) : bytes_(whole_units(bytes)) {

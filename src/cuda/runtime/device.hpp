@@ -28,21 +28,25 @@ class QueueEvent {
   cudaEvent_t event_ = nullptr;
 };
 
+// What the card that CUDA lists first can do. Errors: device where there is no driver or no card; unsupported where it
+// is too old, or this build has no code for it.
+Capabilities query_capabilities();
+
 class Device {
  public:
-  // The card that CUDA lists first. Errors: device where there is no driver or no card; unsupported where it is too
-  // old.
-  Device();
+  // That card. `failing_site`: tests only, the site that fails while it is named there; nullptr: none.
+  // Errors: those of query_capabilities.
+  explicit Device(bool strict = false, const std::string* failing_site = nullptr);
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   const Capabilities& capabilities() const { return capabilities_; }
   const Queue& queue() const { return queue_; }
-  FaultLever& faults() { return faults_; }
   graph::DeviceMemory memory() const;
 
-  // Runs work that calls CUDA. Errors: device where it is dead; those of the work, after which it may be.
+  // Runs work that calls CUDA. Errors: device where it is dead; those of the work, after which it may be, and else
+  // what the work had queued is done.
   void run(const std::function<void()>& work);
   // Until all that was queued is done. Errors: device, also where that takes longer than kWaitLimitSeconds.
   void wait(const char* site);
@@ -52,6 +56,7 @@ class Device {
  private:
   Capabilities capabilities_;
   FaultLever faults_;
+  const std::string* failing_site_;
   Queue queue_;
   QueueEvent done_;
   std::string dead_reason_;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "cuda/runtime/capabilities.hpp"
+#include "cuda/runtime/device.hpp"
 #include "cuda/runtime/launch.hpp"
 #include "cuda/runtime/status.hpp"
 
@@ -42,21 +42,9 @@ class DeviceBuffer {
   size_t count_ = 0;
 };
 
-// The card as it is; the first one.
+// The card as the product sees it.
 inline Capabilities test_capabilities() {
-  cudaDeviceProp properties{};
-  check_status(cudaGetDeviceProperties(&properties, 0), "test");
-  Capabilities capabilities;
-  capabilities.name = properties.name;
-  capabilities.major = properties.major;
-  capabilities.minor = properties.minor;
-  capabilities.tier = choose_tier(properties.name, properties.major, properties.minor);
-  capabilities.multiprocessors = properties.multiProcessorCount;
-  capabilities.shared_bytes_per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
-  capabilities.shared_bytes_per_multiprocessor = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
-  capabilities.l2_bytes = properties.l2CacheSize;
-  capabilities.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
-  return capabilities;
+  return query_capabilities();
 }
 
 }  // namespace minfer::cuda::testing

@@ -8,6 +8,7 @@
 #include "cuda/kernels/linear/batch_params.hpp"
 #include "cuda/kernels/linear/units.hpp"
 #include "cuda/launch/panel_types.hpp"
+#include "cuda/launch/strict.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -70,6 +71,7 @@ bool batch_serves(const Capabilities& capabilities, DType a, DType b, int64_t ro
 }
 
 bool prefers_batch(const Capabilities& capabilities, DType dtype, int64_t rows) {
+  if (capabilities.strict) return strict_takes_batch(capabilities, dtype);
   const bool measured = dtype == DType::q4_k || dtype == DType::q6_k;
   if (rows < (measured ? kBatchFirstRows : kDecodeRows + 1) || rows > kSmallBatchRows) return false;
   return batch_serves(capabilities, dtype, dtype, rows);
@@ -204,7 +206,8 @@ void launch_passes(const Queue& queue, const BatchUnit& unit, const BatchShape& 
 }
 
 void check_input(const Rows& x, const PanelMatrix& weight) {
-  check(x.format == activation_format(weight.dtype, x.rows) && x.width == weight.cols && x.rows > 0 &&
+  const bool strict = x.format == ActivationFormat::bf16;  // or beyond kDecodeRows
+  check((strict || x.format == activation_format(weight.dtype, x.rows)) && x.width == weight.cols && x.rows > 0 &&
             weight.rows > 0 && x.width % kPanelBlock == 0,
         "a small-batch product's input doesn't match its weights");
 }

@@ -151,8 +151,10 @@ DecodeLaunch prepare(const Queue& queue, const DecodeUnit& unit, const bool (&us
 
 void check_input(const Rows& x, const InputNorm& norm, const PanelMatrix& weight) {
   const bool normed = norm.weight != nullptr;
-  const ActivationFormat format = normed ? ActivationFormat::f32 : activation_format(weight.dtype, x.rows);
-  check(x.format == format && x.width == weight.cols && x.rows > 0 && x.rows <= kDecodeRows && weight.rows > 0,
+  // More than kDecodeRows: --strict.
+  const ActivationFormat format =
+      normed ? ActivationFormat::f32 : activation_format(weight.dtype, std::min(x.rows, kDecodeRows));
+  check(x.format == format && x.width == weight.cols && x.rows > 0 && weight.rows > 0,
         "a decode product's input doesn't match its weights");
   check(!normed || (x.rows <= kNormRows && x.width <= kNormColumns), "a norm in a product that is too large for it");
 }

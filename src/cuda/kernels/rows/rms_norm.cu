@@ -137,7 +137,8 @@ constexpr const char* kSite = "rows/rms_norm";
 template <ActivationFormat kFormat>
 void launch_blocks(const Queue& queue, const Norm& norm) {
   const int64_t quads = padded_quads(norm.group);
-  const bool busy = norm.total >= kBusyRowsPerUnit * queue.capabilities->multiprocessors;
+  const Capabilities& card = *queue.capabilities;
+  const bool busy = !card.strict && norm.total >= kBusyRowsPerUnit * card.multiprocessors;
   const int64_t wanted = busy ? std::max<int64_t>(128, (quads + 3) / 4) : quads;
   const int64_t threads = std::min(kMaxThreads, (std::min(wanted, quads) + kWarp - 1) / kWarp * kWarp);
   const int64_t vectors = (quads + threads - 1) / threads;
