@@ -51,7 +51,8 @@ Tokens run_drawn(engine::Runner& runner, const Tokens& prompt) {
     const int32_t output_rows[] = {0};
     const graph::SequenceStep steps[] = {sequence.step(0, 1)};
     const graph::RowDraw draws[] = {{.edits = edits, .mask = mask}};
-    const graph::StepResult result = runner.step({{&next, 1}, output_rows, steps, draws});
+    runner.submit({{&next, 1}, output_rows, steps, draws});
+    const graph::StepResult result = runner.wait();
     sequence.commit({&next, 1});
     next = result.drawn[0].id;
   }
