@@ -93,14 +93,14 @@ int run(int argc, char** argv) {
   const Capabilities capabilities = testing::test_capabilities();
   Weights q4(DType::q4_k, int64_t{38} << 27), q6(DType::q6_k, int64_t{16} << 27);
   const Model model(q4, q6);
-  DeviceBuffer<std::byte> workspace(static_cast<size_t>(kGemmWorkspaceBytes));
+  TestBuffer<std::byte> workspace(static_cast<size_t>(kGemmWorkspaceBytes));
   GemmContext gemm(workspace.data());
   const int64_t most = *std::max_element(rows.begin(), rows.end());
   const int64_t scratch_bytes =
       std::max({linear_scratch_bytes(DType::q4_k, most, kVocabulary, kHidden),
                 linear_scratch_bytes(DType::q4_k, most, kHidden, kFeedForward),
                 linear_glu_scratch_bytes(DType::q4_k, most, kFeedForward, kHidden), int64_t{256}});
-  DeviceBuffer<std::byte> memory(static_cast<size_t>(scratch_bytes));
+  TestBuffer<std::byte> memory(static_cast<size_t>(scratch_bytes));
   const LinearScratch scratch{memory.data(), scratch_bytes, &gemm};
   const Family batch{"batch", [](const Queue& q, const LinearArgs& a) { launch_linear_batch(q, a); },
                      [](const Queue& q, const LinearGluArgs& a) { launch_linear_glu_batch(q, a); }};

@@ -20,7 +20,7 @@
 
 namespace minfer::cuda {
 
-using testing::DeviceBuffer;
+using testing::TestBuffer;
 
 inline constexpr int kLayers = 36;
 inline constexpr int64_t kHidden = 4096, kFeedForward = 12288, kVocabulary = 151936, kKv = 1024;
@@ -30,7 +30,7 @@ struct Weights {
   Weights(tensor::DType dtype, int64_t bytes) : data(static_cast<size_t>(bytes)), type(dtype) {
     const int64_t rows = 512, cols = 4096;
     std::mt19937 random(1);
-    const DeviceBuffer<std::byte> file(testing::random_rows(dtype, rows, cols, random));
+    const TestBuffer<std::byte> file(testing::random_rows(dtype, rows, cols, random));
     const Capabilities capabilities = testing::test_capabilities();
     launch_pack({nullptr, &capabilities}, {dtype, data.data(), rows, cols}, file.data(), 0, rows);
     const int64_t part = rows / 8 * panel_bytes(dtype, cols);
@@ -49,7 +49,7 @@ struct Weights {
     }
     return matrix;
   }
-  DeviceBuffer<std::byte> data;
+  TestBuffer<std::byte> data;
   tensor::DType type;
   int64_t used = 0;
 };
@@ -96,16 +96,16 @@ struct Buffers {
     std::normal_distribution<float> normal;
     std::vector<float> x(static_cast<size_t>(count * width));
     for (float& value : x) value = normal(random);
-    floats.push_back(std::make_unique<DeviceBuffer<float>>(x));
+    floats.push_back(std::make_unique<TestBuffer<float>>(x));
     const Rows from = f32_rows(floats.back()->data(), count, width);
     if (as == ActivationFormat::f32) return from;
-    bytes.push_back(std::make_unique<DeviceBuffer<std::byte>>(static_cast<size_t>(count * row_stride(as, width))));
+    bytes.push_back(std::make_unique<TestBuffer<std::byte>>(static_cast<size_t>(count * row_stride(as, width))));
     const Rows to{as, bytes.back()->data(), count, width};
     launch_convert(queue, from, to);
     return to;
   }
-  std::vector<std::unique_ptr<DeviceBuffer<float>>> floats;
-  std::vector<std::unique_ptr<DeviceBuffer<std::byte>>> bytes;
+  std::vector<std::unique_ptr<TestBuffer<float>>> floats;
+  std::vector<std::unique_ptr<TestBuffer<std::byte>>> bytes;
   Rows hidden_in, wide, stream, q, k, v, logits;
 };
 

@@ -33,13 +33,13 @@ struct Weight {
       : panels(static_cast<size_t>(panel_matrix_bytes(dtype, rows, cols))), view{dtype, panels.data(), rows, cols} {
     std::mt19937 random(seed);
     const std::vector<std::byte> file = testing::random_rows(dtype, rows, cols, random);
-    const testing::DeviceBuffer<std::byte> source(file);
+    const testing::TestBuffer<std::byte> source(file);
     check_status(cudaDeviceSynchronize(), "test/upload");
     launch_pack(queue, view, source.data(), 0, rows);
     check_status(cudaStreamSynchronize(queue.stream), "test/pack");
     values = testing::decode_rows(dtype, file, rows, cols);
   }
-  testing::DeviceBuffer<std::byte> panels;
+  testing::TestBuffer<std::byte> panels;
   PanelMatrix view;
   std::vector<float> values;
 };

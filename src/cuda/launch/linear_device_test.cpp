@@ -15,7 +15,7 @@ namespace minfer::cuda {
 namespace {
 
 using tensor::DType;
-using testing::DeviceBuffer;
+using testing::TestBuffer;
 
 // Integer sums are exact; what is left are f32 roundings.
 constexpr double kTolerance = 2e-6;
@@ -35,13 +35,13 @@ struct Weight {
     std::mt19937 random(seed);
     const std::vector<std::byte> file = testing::random_rows(dtype, rows, cols, random);
     values = testing::decode_rows(dtype, file, rows, cols);
-    const DeviceBuffer<std::byte> source(file);
+    const TestBuffer<std::byte> source(file);
     matrix = {dtype, panels.data(), rows, cols};
     const Queue queue{nullptr, &capabilities()};
     launch_pack(queue, matrix, source.data(), 0, rows);
     check_status(cudaDeviceSynchronize(), "test");
   }
-  DeviceBuffer<std::byte> panels;
+  TestBuffer<std::byte> panels;
   std::vector<float> values;
   PanelMatrix matrix;
 };
@@ -72,10 +72,10 @@ struct Input {
         std::memcpy(bytes.data() + r * stride, &values[static_cast<size_t>(r * cols)], static_cast<size_t>(cols * 4));
       }
     }
-    data = std::make_unique<DeviceBuffer<std::byte>>(bytes);
+    data = std::make_unique<TestBuffer<std::byte>>(bytes);
     rows.data = data->data();
   }
-  std::unique_ptr<DeviceBuffer<std::byte>> data;
+  std::unique_ptr<TestBuffer<std::byte>> data;
   std::vector<float> values;
   Rows rows;
 };
@@ -123,7 +123,7 @@ struct Output {
     }
     return values;
   }
-  DeviceBuffer<std::byte> data;
+  TestBuffer<std::byte> data;
   Rows rows;
 };
 
@@ -202,13 +202,13 @@ TEST(LinearDevice, SegmentsOfSeveralTypesWithBiases) {
   args.x = input.rows;
   args.segments = 4;
   std::vector<std::unique_ptr<Output>> out;
-  std::vector<std::unique_ptr<DeviceBuffer<float>>> biases;
+  std::vector<std::unique_ptr<TestBuffer<float>>> biases;
   std::vector<std::vector<float>> bias_values;
   for (int s = 0; s < 4; ++s) {
     const int64_t rows = weights[s]->matrix.rows;
     out.push_back(std::make_unique<Output>(ActivationFormat::f32, tokens, rows));
     bias_values.push_back(random_floats(static_cast<size_t>(rows), 17));
-    biases.push_back(std::make_unique<DeviceBuffer<float>>(bias_values.back()));
+    biases.push_back(std::make_unique<TestBuffer<float>>(bias_values.back()));
     args.segment[s] = {weights[s]->matrix, s == 3 ? nullptr : biases.back()->data(), out.back()->rows};
     if (s == 3) bias_values.back().clear();
   }
@@ -255,7 +255,7 @@ void expect_glu(DType gate_type, DType up_type, int64_t rows, int64_t cols, int6
   const Input input(gate_type, tokens, cols, 5);
   const std::vector<float> gate_bias = random_floats(static_cast<size_t>(rows), 7);
   const std::vector<float> up_bias = random_floats(static_cast<size_t>(rows), 8);
-  const DeviceBuffer<float> gate_bias_data(gate_bias), up_bias_data(up_bias);
+  const TestBuffer<float> gate_bias_data(gate_bias), up_bias_data(up_bias);
   const Output out(format, tokens, rows);
   LinearGluArgs args;
   args.x = input.rows;

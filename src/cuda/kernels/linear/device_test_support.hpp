@@ -14,19 +14,19 @@ namespace minfer::cuda::testing {
 
 // Memory on the device, freed at the end of the test.
 template <class T>
-class DeviceBuffer {
+class TestBuffer {
  public:
   // `count` elements, all bytes 0xFF: NaN where floats.
-  explicit DeviceBuffer(size_t count) : count_(count) {
+  explicit TestBuffer(size_t count) : count_(count) {
     check_status(cudaMalloc(reinterpret_cast<void**>(&data_), count * sizeof(T) + 16), "test");
     poison();
   }
-  explicit DeviceBuffer(const std::vector<T>& values) : DeviceBuffer(values.size()) {
+  explicit TestBuffer(const std::vector<T>& values) : TestBuffer(values.size()) {
     check_status(cudaMemcpy(data_, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "test");
   }
-  DeviceBuffer(const DeviceBuffer&) = delete;
-  DeviceBuffer& operator=(const DeviceBuffer&) = delete;
-  ~DeviceBuffer() { cudaFree(data_); }
+  TestBuffer(const TestBuffer&) = delete;
+  TestBuffer& operator=(const TestBuffer&) = delete;
+  ~TestBuffer() { cudaFree(data_); }
 
   T* data() const { return data_; }
   size_t size() const { return count_; }

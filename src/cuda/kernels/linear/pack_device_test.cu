@@ -33,8 +33,8 @@ TEST(PackDevice, DecodesToTheOraclesFloats) {
     const int64_t rows = 37, cols = tensor::dtype_info(type.dtype).block_elements == 256 ? 768 : 576;
     std::mt19937 random(11);
     const std::vector<std::byte> file = testing::random_rows(type.dtype, rows, cols, random);
-    const testing::DeviceBuffer<std::byte> source(file);
-    const testing::DeviceBuffer<std::byte> panels(static_cast<size_t>(panel_matrix_bytes(type.dtype, rows, cols)));
+    const testing::TestBuffer<std::byte> source(file);
+    const testing::TestBuffer<std::byte> panels(static_cast<size_t>(panel_matrix_bytes(type.dtype, rows, cols)));
     const PanelMatrix matrix{type.dtype, panels.data(), rows, cols};
     launch_pack(queue, matrix, source.data(), 0, 16);
     launch_pack(queue, matrix, source.data() + 16 * tensor::row_bytes(type.dtype, cols), 16, rows - 16);
