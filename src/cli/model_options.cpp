@@ -192,7 +192,7 @@ void place_layers(LoadedModel& loaded, const std::string& text, engine::RunnerOp
 
 // Of the devices that get layers. What it takes is given back before the model is loaded, which has to fit first.
 void measure_limits(LoadedModel& loaded, const engine::RunnerOptions& runner) {
-  const std::vector<graph::Backend*> devices = loaded.registry.available();
+  const std::vector<graph::Backend*> devices = loaded.registry().available();
   const auto plan = engine::plan_placement(loaded.model, devices, runner);
   engine::check_budgets(plan, devices, runner.memory_limit_bytes);
   for (const engine::PartPlan& part : plan.parts) {

@@ -25,7 +25,7 @@ ActivationFormat strict_activation_format(const Capabilities& capabilities, tens
 }
 
 bool strict_has_op(graph::Op op) {
-  return op != graph::Op::norm_linear && op != graph::Op::norm_linear_glu;
+  return op != graph::Op::norm_linear && op != graph::Op::norm_linear_glu && op != graph::Op::rope_attention;
 }
 
 int64_t linear_scratch_bytes(tensor::DType dtype, int64_t rows, int64_t weight_rows, int64_t cols) {

@@ -74,6 +74,7 @@ TEST(LinearBatch, StrictTakesOneFamilyWhateverTheRows) {
   EXPECT_EQ(strict_activation_format(old, DType::q4_k), ActivationFormat::q8);
   EXPECT_FALSE(strict_has_op(graph::Op::norm_linear));
   EXPECT_FALSE(strict_has_op(graph::Op::norm_linear_glu));
+  EXPECT_FALSE(strict_has_op(graph::Op::rope_attention));
   EXPECT_TRUE(strict_has_op(graph::Op::linear_glu));
 }
 

@@ -1,8 +1,9 @@
 // The policy of --strict: a row's result depends on its own weights, token and cache alone, bit for bit, whatever rows
 // are beside it and however a prompt was cut into steps. Each product has one family for all row counts: the
 // small-batch kernels for tokens in bf16, pass by pass, where they have the type, else the decode family's passes of up
-// to 8 rows. No norm is part of a product (that is done for few rows only). Each row attends as in a decoding step: its
-// splits follow from its own position. Pure predicates; the families' planners ask them.
+// to 8 rows; experts take their entries one by one. No norm is part of a product (that is done for few rows only), and
+// no rotation part of attention. Each row attends as in a decoding step: its splits follow from its own position. Pure
+// predicates; the families' planners ask them.
 #pragma once
 
 #include <cstdint>

@@ -54,6 +54,11 @@ constexpr TileUnit kTileUnits[] = {
     {DType::q4_0, launch_tile_q4_0}, {DType::q4_1, launch_tile_q4_1},
 };
 
+// Not with --strict: another order of sums than an entry's on its own.
+bool takes_tiles(const Queue& queue, const Routes& routes) {
+  return routes.grouped() && !queue.capabilities->strict;
+}
+
 const TileUnit* find_tile_unit(DType dtype) {
   const auto* unit =
       std::find_if(std::begin(kTileUnits), std::end(kTileUnits), [&](const TileUnit& u) { return u.dtype == dtype; });
@@ -170,7 +175,7 @@ void launch_expert_linear(const Queue& queue, const ExpertLinearArgs& args) {
   check_rows(args.routes, args.x, args.by_entry, first, args.out);
   check(args.out.format == ActivationFormat::f32, "a product of experts gives f32");
   if (args.routes.rows == 0) return;
-  const TileUnit* tiles = args.routes.grouped() ? find_tile_unit(first.dtype) : nullptr;
+  const TileUnit* tiles = takes_tiles(queue, args.routes) ? find_tile_unit(first.dtype) : nullptr;
   if (tiles != nullptr) {
     return tiles->launch(queue, prepare_tiles(args.routes, args.x, args.by_entry, args.matrix, args.out));
   }
@@ -192,7 +197,8 @@ void launch_expert_glu(const Queue& queue, const ExpertGluArgs& args) {
   check(gate.rows == up.rows && gate.cols == up.cols && expert_format(gate.dtype) == expert_format(up.dtype),
         "gate and up of experts differ in shape");
   if (args.routes.rows == 0) return;
-  const TileUnit* tiles = args.routes.grouped() && gate.dtype == up.dtype ? find_tile_unit(gate.dtype) : nullptr;
+  const bool alike = gate.dtype == up.dtype;
+  const TileUnit* tiles = alike && takes_tiles(queue, args.routes) ? find_tile_unit(gate.dtype) : nullptr;
   if (tiles != nullptr) {
     TileLaunch launch = prepare_tiles(args.routes, args.x, args.by_entry, args.gate, args.out);
     launch.glu = true;
