@@ -96,7 +96,7 @@ class CudaStrictTiny : public ::testing::TestWithParam<std::string> {};
 TEST_P(CudaStrictTiny, GivesEachRowItsBits) {
   expect_invariant(golden_path("tiny/" + GetParam() + ".gguf"), true);
 }
-INSTANTIATE_TEST_SUITE_P(Models, CudaStrictTiny, ::testing::Values("llama", "gemma3", "qwen2"),
+INSTANTIATE_TEST_SUITE_P(Models, CudaStrictTiny, ::testing::Values("llama", "gemma3", "qwen2", "qwen3moe"),
                          [](const auto& row) { return row.param; });
 
 class CudaStrict : public ::testing::TestWithParam<std::string> {};
@@ -105,8 +105,8 @@ TEST_P(CudaStrict, GivesEachRowItsBits) {
   expect_invariant(file.path(), false);
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, CudaStrict,
-                         ::testing::Values("qwen3-0.6b:q4_k_m", "qwen3-0.6b:q8_0", "qwen3-0.6b:bf16",
-                                           "qwen3-0.6b:q3_k"),
+                         ::testing::Values("qwen3-0.6b:q4_k_m", "qwen3-0.6b:q8_0", "qwen3-0.6b:bf16", "qwen3-0.6b:q3_k",
+                                           "qwen3-2b-a0.4b:q4_k_m"),
                          [](const auto& row) {
                            std::string name = row.param;
                            std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(c); }, '_');
