@@ -43,7 +43,7 @@ void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& d
       ->type_name("BYTES")
       ->group("Engine")
       ->check(byte_size());
-  app.add_flag("--strict", options.strict, "No result depends on the batch, to the bit (a CPU's never do); slower")
+  app.add_flag("--strict", options.strict, "No result depends on the batch, to the bit (never on a CPU); slower")
       ->group("Engine");
 }
 
