@@ -61,8 +61,7 @@ StepLayout::StepLayout(const graph::Graph& graph, const graph::KvSpec& kv) {
 CudaWorkspace::CudaWorkspace(Device& device, int64_t activation_bytes, int64_t scratch_bytes)
     : arena_(activation_bytes, "activations"),
       scratch_(scratch_bytes, "scratch"),
-      gemm_(scratch_.data() + scratch_.bytes() - kGemmWorkspaceBytes),
-      device_(device) {
+      gemm_(scratch_.data() + scratch_.bytes() - kGemmWorkspaceBytes) {
   device.run([&] {
     clear(device.queue(), "workspace/clear", arena_.data(), arena_.bytes());
     clear(device.queue(), "workspace/clear", scratch_.data(), scratch_.bytes());

@@ -54,8 +54,7 @@ class CudaWorkspace final : public graph::Workspace {
   const DeviceBuffer& scratch() const { return scratch_; }
   // What the last step that drew has drawn, at the same place for all shapes.
   Drawn* drawn() const;
-  // The slot for the next step, with so much memory; in_flight() says that the step is on its way. Waits for the card
-  // only behind a failure. Errors: device.
+  // The slot for the next step, with so much memory; set_in_flight() says that the step is on its way. Errors: device.
   StepSlot& next_slot(int64_t bytes);
   void set_in_flight() { ++in_flight_; }
   // The slot of the earliest step in flight, which no longer is.
@@ -68,7 +67,6 @@ class CudaWorkspace final : public graph::Workspace {
   DeviceBuffer arena_;
   DeviceBuffer scratch_;
   GemmContext gemm_;  // works in the end of the scratch
-  Device& device_;
   std::array<StepSlot, graph::kMostStepsInFlight> slots_;  // a ring
   int64_t first_slot_ = 0;
   int64_t in_flight_ = 0;

@@ -20,8 +20,9 @@ struct Architecture {
 // nullopt for words such as "native", which name no capability.
 std::optional<Architecture> parse_architecture(std::string_view text) {
   Architecture result;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, result.number);
+  const char* begin = text.data();
+  const char* end = begin + text.size();
+  const auto [rest, error] = std::from_chars(begin, end, result.number);
   if (error != std::errc()) return std::nullopt;
   std::string_view left(rest, static_cast<size_t>(end - rest));
   if (left.starts_with('a') || left.starts_with('f')) {
