@@ -66,7 +66,7 @@ class CudaWorkspace final : public graph::Workspace {
  private:
   DeviceBuffer arena_;
   DeviceBuffer scratch_;
-  GemmContext gemm_;  // works in the end of the scratch
+  GemmContext gemm_;                                       // works in the end of the scratch
   std::array<StepSlot, graph::kMostStepsInFlight> slots_;  // a ring
   int64_t first_slot_ = 0;
   int64_t in_flight_ = 0;
