@@ -290,15 +290,21 @@ TEST(CudaFaultTable, MeasuringLimits) {
 }
 
 // The tiny models' scenarios without faults: few steps, for compute-sanitizer.
+std::vector<Scenario> tiny_scenarios() {
+  std::vector<Scenario> rows = scenarios();
+  std::erase_if(rows, [](const Scenario& row) { return row.is_synthetic(); });
+  return rows;
+}
+
 class CudaScenarios : public ::testing::TestWithParam<Scenario> {};
 
 TEST_P(CudaScenarios, GiveTheirTokens) {
-  if (GetParam().is_synthetic()) return;
   Subject subject(GetParam());
-  expected_tokens(GetParam(), subject);
+  const Tokens expected = expected_tokens(GetParam(), subject);
+  EXPECT_EQ(subject.run(*subject.load()), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, CudaScenarios, ::testing::ValuesIn(scenarios()),
+INSTANTIATE_TEST_SUITE_P(Tiny, CudaScenarios, ::testing::ValuesIn(tiny_scenarios()),
                          [](const auto& row) { return std::string(row.param.name); });
 
 }  // namespace
