@@ -1,8 +1,8 @@
 // The one way to launch a kernel. Every launch is guarded: an error that was there before is reported as such, a failed
 // launch is an error of its site, never passed over. No other file launches (tests/tidy checks it).
 //
-// Kernels form a chain on one stream. A chained one may start while the one before it still runs: it must
-// call wait_for_dependencies() (kernels/common/chain.cuh) before it touches anything but weights.
+// Kernels form a chain on one stream. A chained one may start while the one before it still runs: it must call
+// wait_for_dependencies() (kernels/common/chain.cuh) before it touches anything but weights and earlier steps' pages.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,7 +25,7 @@ struct LaunchShape {
   dim3 block;
   int64_t shared_bytes = 0;  // dynamic
   // Whether it may start before the kernel before it has ended, where the queue is chained. It then holds its shared
-  // memory while it waits: for kernels that have weights to fetch meanwhile. All others lose by it, measured on steps.
+  // memory while it waits: for kernels that have something to fetch meanwhile. All others lose, measured on steps.
   bool chained = false;
   int cluster = 1;  // blocks that share their memory; more than 1 needs Tier::hopper
 };

@@ -11,7 +11,7 @@ __device__ __forceinline__ void allow_dependents() {
 #endif
 }
 
-// Until all kernels before this one have ended and their writes are visible. Before it, a kernel may read weights only.
+// Until all kernels before have ended, their writes visible. Before it only weights and earlier steps' pages are read.
 __device__ __forceinline__ void wait_for_dependencies() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
