@@ -49,7 +49,7 @@ struct Side {
   Side(engine::Runner& runner, const tokenizer::Tokenizer& tokenizer, const engine::BatcherOptions& options,
        const engine::Request& request)
       : batcher(runner, tokenizer, options) {
-    batcher.submit(request, {[this](int32_t token, std::string_view) { tokens.push_back(token); },
+    batcher.submit(request, {[this](const engine::DrawnToken& drawn, std::string_view) { tokens.push_back(drawn.id); },
                              [this](const engine::Result& ended) { result = ended; }});
     while (tokens.empty() && batcher.step()) continue;  // the prompt
   }

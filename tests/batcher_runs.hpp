@@ -19,8 +19,8 @@ struct Outcome {
 };
 
 inline engine::Listener listener_of(Outcome& outcome) {
-  return {[&](int32_t token, std::string_view text) {
-            if (token != engine::kNoToken) outcome.tokens.push_back(token);
+  return {[&](const engine::DrawnToken& drawn, std::string_view text) {
+            if (drawn.id != engine::kNoToken) outcome.tokens.push_back(drawn.id);
             outcome.text += text;
           },
           [&](const engine::Result& result) {

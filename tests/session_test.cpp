@@ -124,8 +124,8 @@ Said say(Loaded& loaded, const engine::Request& request, const engine::BatcherOp
   const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
   engine::Batcher batcher(loaded.runner, tokenizer, options);
   Said said;
-  const auto id = batcher.submit(request, {[&](int32_t token, std::string_view) {
-                                             if (token != engine::kNoToken) said.tokens.push_back(token);
+  const auto id = batcher.submit(request, {[&](const engine::DrawnToken& drawn, std::string_view) {
+                                             if (drawn.id != engine::kNoToken) said.tokens.push_back(drawn.id);
                                            },
                                            [&](const engine::Result& result) { said.result = result; }});
   bool more = true;

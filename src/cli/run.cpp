@@ -90,7 +90,7 @@ engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer
   std::promise<engine::Result> ended;
   std::optional<Error> broken_output;
   std::atomic<bool> stop = false;
-  const engine::Listener listener{[&](int32_t, std::string_view text) {
+  const engine::Listener listener{[&](const engine::DrawnToken&, std::string_view text) {
                                     if (broken_output) return;
                                     try {
                                       write_stdout(text);

@@ -37,6 +37,9 @@ void check_shift(int64_t keep, const KvCache& cache) {
 }
 
 void check_request(const Request& request, Runner& runner) {
+  if (request.grammar != nullptr || request.top_logprobs >= 0 || request.show_control) {
+    fail(ErrorCode::unsupported, "grammars, log-probabilities and the text of control tokens are not there yet");
+  }
   const int64_t context = runner.options().context_tokens;
   const int64_t length = static_cast<int64_t>(request.prompt.size());
   if (length == 0) fail(ErrorCode::invalid_input, "the prompt is empty; it must have at least one token");

@@ -3,15 +3,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
+#include "engine/grammar/grammar.hpp"
 #include "engine/sampler/params.hpp"
 
 namespace minfer::engine {
+
+inline constexpr int32_t kMostTopLogprobs = 20;
 
 // What happens when a sequence has filled the context.
 enum class Overflow : uint8_t {
@@ -32,6 +37,12 @@ struct Request {
   // What ends a turn in the model's template: goes before the prompt where the session's last token is no end of
   // generation (an answer that was cut).
   std::vector<int32_t> turn_end;
+  // What the answer must match. Null: anything.
+  std::shared_ptr<const grammar::Grammar> grammar;
+  // Log-probabilities of each drawn token and of the likeliest ones, so many (at most kMostTopLogprobs); -1: none.
+  int32_t top_logprobs = -1;
+  // Give the text of control tokens too (those that end a generation excepted).
+  bool show_control = false;
 };
 
 enum class StopReason : uint8_t {
@@ -62,11 +73,23 @@ struct Result {
 
 inline constexpr int32_t kNoToken = -1;
 
+struct TokenLogprob {
+  int32_t token;
+  float logprob;
+};
+
+// A token of the answer. Log-probabilities are those of the model's own distribution, before any stage of the sampler.
+struct DrawnToken {
+  int32_t id = kNoToken;
+  float logprob = 0;                       // where Request::top_logprobs >= 0
+  std::span<const TokenLogprob> top = {};  // the likeliest first; valid during the call
+};
+
 // How a caller hears of its request. Both are called on the engine's thread, between steps, and must not block.
 struct Listener {
-  // A token was drawn; `text` is what may be shown now, perhaps nothing. kNoToken brings text that was held back, at
-  // the end.
-  std::function<void(int32_t token, std::string_view text)> on_token;
+  // A token was drawn; `text` is what may be shown now, perhaps nothing. The id kNoToken brings text that was held
+  // back, at the end.
+  std::function<void(const DrawnToken& token, std::string_view text)> on_token;
   // The last call of a request.
   std::function<void(const Result& result)> on_end;
 };

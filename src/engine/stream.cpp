@@ -184,7 +184,7 @@ std::optional<StopReason> Stream::take(int32_t token) {
   if (++result_.generated_tokens == 1) first_token_at_ = Clock::now();
   const bool last = tokenizer_.vocab().is_end_of_generation(token);
   const std::string_view text = last ? std::string_view() : stops_.push(decoder_.push(token));
-  if (listener_.on_token) listener_.on_token(token, text);
+  if (listener_.on_token) listener_.on_token({token}, text);
   if (last) return StopReason::end_of_generation;
   if (stops_.stopped()) return StopReason::stop_string;
   if (result_.generated_tokens == request_.max_tokens) return StopReason::max_tokens;
@@ -241,7 +241,7 @@ void Stream::end(StopReason reason, const std::optional<Error>& error) {
     // Text that was held back because it might have become a stop string.
     std::string rest(stops_.push(decoder_.finish()));
     if (!stops_.stopped()) rest += stops_.finish();
-    if (!rest.empty() && listener_.on_token) listener_.on_token(kNoToken, rest);
+    if (!rest.empty() && listener_.on_token) listener_.on_token({}, rest);
   } catch (...) {
     if (listener_.on_end) listener_.on_end(result_);
     throw;

@@ -1,0 +1,58 @@
+// A compiled grammar: a pushdown automaton over bytes, and for one vocabulary what each of its states lets through.
+// Compiling is bounded (kMaxCompileSeconds, kMaxCompileBytes): a hostile grammar is an error, not a hang. Immutable but
+// for a cache of masks that is filled as states are met; any number of threads and matchers share one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/grammar/ast.hpp"
+#include "tokenizer/tokenizer.hpp"
+
+namespace minfer::engine::grammar {
+
+inline constexpr double kMaxCompileSeconds = 1.0;
+inline constexpr size_t kMaxCompileBytes = size_t{64} << 20;
+
+// The bytes of a model's tokens, sorted and in a form in which all can be matched at once. Made once a model; shared by
+// all its grammars. Control and unknown tokens are never matched by a grammar, except where it has ended: those that
+// end a generation.
+class TokenTable;
+std::shared_ptr<const TokenTable> make_token_table(const tokenizer::Tokenizer& tokenizer);
+
+class Grammar;
+// Errors: invalid_input for a grammar that can't be compiled (left recursion without progress, limits), naming the
+// rule; that no text matches.
+std::shared_ptr<const Grammar> compile(const Ast& ast, std::shared_ptr<const TokenTable> tokens);
+
+// Where one generation stands in its grammar. One thread. The sampler asks for the mask, then tells the token.
+class Matcher {
+ public:
+  explicit Matcher(std::shared_ptr<const Grammar> grammar);
+  ~Matcher();
+  Matcher(Matcher&&) noexcept;
+  Matcher& operator=(Matcher&&) noexcept;
+
+  // Bit t % 32 of word t / 32: whether token t may come next; [ceil(vocabulary / 32)]. Valid until the next call.
+  // Errors: invalid_input where a limit of the automaton's states is exceeded.
+  std::span<const uint32_t> mask();
+  // The only token that may come next, or -1 where there are several.
+  int32_t forced();
+  // `token` is one that mask() allows (checked: internal).
+  void accept(int32_t token);
+  // Takes back the last `count` accepted tokens: what speculation guessed wrong.
+  void rewind(size_t count);
+  // The text so far is a whole match (it may still go on).
+  bool is_complete() const;
+  // Nothing may follow but the end of generation.
+  bool is_over() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace minfer::engine::grammar
