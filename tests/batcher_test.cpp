@@ -232,7 +232,7 @@ TEST_F(Policies, ARequestWithASessionWaitsForThePagesOfItsFile) {
 TEST_F(Policies, EachRequestEndsOnceWhateverAListenerThrows) {
   engine::Batcher batcher(loaded_.runner, tokenizer_, {});
   int ends[3] = {};
-  const auto throws = [](int32_t, std::string_view) { throw std::bad_alloc(); };
+  const auto throws = [](const engine::DrawnToken&, std::string_view) { throw std::bad_alloc(); };
   batcher.submit(request(4, 1), {{}, [&](const engine::Result&) { ++ends[0]; }});
   batcher.submit(request(4, 1), {throws, [&](const engine::Result&) { ++ends[1]; }});
   batcher.submit(request(4, 1), {{}, [&](const engine::Result&) {
