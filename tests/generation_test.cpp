@@ -161,8 +161,9 @@ class Generation : public TwoPages {
     text_.clear();
     engine::Batcher batcher(runner(), tokenizer_, {});
     engine::Result result;
-    const engine::RequestId id = batcher.submit(request_, {[&](int32_t, std::string_view text) { text_ += text; },
-                                                           [&](const engine::Result& ended) { result = ended; }});
+    const engine::RequestId id =
+        batcher.submit(request_, {[&](const engine::DrawnToken&, std::string_view text) { text_ += text; },
+                                  [&](const engine::Result& ended) { result = ended; }});
     for (int64_t steps = 0; steps != cancel_at && batcher.step();) ++steps;
     batcher.cancel(id);
     batcher.step();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "engine/logprobs.hpp"
 #include "engine/sampler/stages.hpp"
 #include "graph/backend_test_support.hpp"
 
@@ -28,7 +29,7 @@ class PlainDrawer {
     logits_.assign(logits.begin(), logits.end());
     edit(row, drawn_before);
     const auto best = std::max_element(logits_.begin(), logits_.end()) - logits_.begin();
-    if (row.temperature == 0) return {static_cast<int32_t>(best), graph::DrawStatus::ok, -1, 0, 0};
+    if (row.temperature == 0) return drawn(static_cast<int32_t>(best), logits);
     params_.typical_p = row.typical_p;
     params_.top_p = row.top_p;
     params_.min_p = row.min_p;
@@ -48,10 +49,14 @@ class PlainDrawer {
       sum += candidate.p;
       if (row.uniform < sum) break;
     }
-    return {id, graph::DrawStatus::ok, -1, 0, 0};
+    return drawn(id, logits);
   }
 
  private:
+  graph::Drawn drawn(int32_t id, std::span<const float> logits) {
+    logprobs_.read(logits);
+    return {id, graph::DrawStatus::ok, -1, logprobs_.of(logits[static_cast<size_t>(id)]), 0};
+  }
   void edit(const graph::RowDraw& row, std::span<const graph::Drawn> drawn_before) {
     const bool counts = row.counted != graph::kNoOutput;
     const int32_t token = counts ? drawn_before[static_cast<size_t>(row.counted)].id : -1;
@@ -75,6 +80,7 @@ class PlainDrawer {
   engine::SamplerParams params_;
   std::vector<float> logits_;
   std::vector<engine::Candidate> candidates_;
+  engine::Logprobs logprobs_{0};
   std::mt19937_64 random_;
   float mu_ = 0;
 };

@@ -111,7 +111,7 @@ Answer answer(Loaded& loaded, const std::string& question, const engine::Sampler
   request.max_tokens = max_tokens;
   engine::Batcher batcher(loaded.runner, tokenizer, {});
   Answer answer;
-  batcher.submit(request, {[&](int32_t, std::string_view text) { answer.text += text; },
+  batcher.submit(request, {[&](const engine::DrawnToken&, std::string_view text) { answer.text += text; },
                            [&](const engine::Result& result) { answer.result = result; }});
   while (batcher.step()) {
   }

@@ -104,7 +104,7 @@ int32_t longest_token(const tokenizer::Tokenizer& tokenizer) {
 }
 
 std::vector<engine::Request> kinds_of_requests(const tokenizer::Tokenizer& tokenizer) {
-  std::vector<engine::Request> requests(7, endless(tokenizer));
+  std::vector<engine::Request> requests(8, endless(tokenizer));
   requests[0].sampler.temperature = 0;
   requests[1].sampler.seed = 1;
   requests[2].sampler.top_k = 0;
@@ -115,12 +115,13 @@ std::vector<engine::Request> kinds_of_requests(const tokenizer::Tokenizer& token
   requests[4].prompt.assign(40, 7);  // its pages end at other steps
   requests[5].sampler.dry_multiplier = 0.8F;
   requests[6].sampler.logit_bias.emplace_back(longest_token(tokenizer), 1000.0F);
+  requests[7].top_logprobs = engine::kMostTopLogprobs;
   return requests;
 }
 
 engine::RunnerOptions options_for_all() {
   engine::RunnerOptions options = fast_options(512, 64);
-  options.sequences = 7;
+  options.sequences = 8;
   return options;
 }
 
@@ -131,7 +132,8 @@ void expect_steady(engine::Runner& runner, const tokenizer::Tokenizer& tokenizer
   engine::Batcher batcher(runner, tokenizer, {});
   size_t tokens = 0, bytes = 0;
   for (const engine::Request& request : requests) {
-    batcher.submit(request, {[&](int32_t, std::string_view text) { ++tokens, bytes += text.size(); }, {}});
+    batcher.submit(request,
+                   {[&](const engine::DrawnToken&, std::string_view text) { ++tokens, bytes += text.size(); }, {}});
   }
   for (int i = 0; i < kWarmUp; ++i) ASSERT_TRUE(batcher.step());
   tokens = bytes = 0;
@@ -186,6 +188,7 @@ TEST(SteadyStep, SubmittedAheadAllocatesNothing) {
   engine::Runner runner(model, late, options_for_all(), {});
   const tokenizer::Tokenizer tokenizer(model::read_vocab(model.file()));
   auto requests = kinds_of_requests(tokenizer);
+  requests[7].top_logprobs = 0;
   // DRY and Mirostat need the tokens of the step before.
   std::erase_if(requests, [](const engine::Request& request) {
     return request.sampler.mirostat != 0 || request.sampler.dry_multiplier != 0;

@@ -37,9 +37,7 @@ void check_shift(int64_t keep, const KvCache& cache) {
 }
 
 void check_request(const Request& request, Runner& runner) {
-  if (request.grammar != nullptr || request.top_logprobs >= 0 || request.show_control) {
-    fail(ErrorCode::unsupported, "grammars, log-probabilities and the text of control tokens are not there yet");
-  }
+  if (request.grammar != nullptr) fail(ErrorCode::unsupported, "grammars are not there yet");
   const int64_t context = runner.options().context_tokens;
   const int64_t length = static_cast<int64_t>(request.prompt.size());
   if (length == 0) fail(ErrorCode::invalid_input, "the prompt is empty; it must have at least one token");
@@ -56,6 +54,10 @@ void check_request(const Request& request, Runner& runner) {
   if (request.overflow == Overflow::shift) check_shift(request.keep_tokens, runner.cache());
   if (request.max_tokens < -1) {
     fail(ErrorCode::invalid_input, "max_tokens is {}; expected 0 or more, or -1", request.max_tokens);
+  }
+  if (request.top_logprobs < -1 || request.top_logprobs > kMostTopLogprobs) {
+    fail(ErrorCode::invalid_input, "top_logprobs is {}; expected 0 to {}, or -1", request.top_logprobs,
+         kMostTopLogprobs);
   }
   runner.check_tokens(request.prompt);
 }

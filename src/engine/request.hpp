@@ -39,7 +39,8 @@ struct Request {
   std::vector<int32_t> turn_end;
   // What the answer must match. Null: anything.
   std::shared_ptr<const grammar::Grammar> grammar;
-  // Log-probabilities of each drawn token and of the likeliest ones, so many (at most kMostTopLogprobs); -1: none.
+  // Log-probabilities of each drawn token and of the likeliest ones, so many (at most kMostTopLogprobs, and not more
+  // than the vocabulary); -1: none.
   int32_t top_logprobs = -1;
   // Give the text of control tokens too (those that end a generation excepted).
   bool show_control = false;
@@ -78,7 +79,8 @@ struct TokenLogprob {
   float logprob;
 };
 
-// A token of the answer. Log-probabilities are those of the model's own distribution, before any stage of the sampler.
+// A token of the answer. Log-probabilities are those of the model's own distribution, before any stage of the sampler;
+// -infinity where the model gave that.
 struct DrawnToken {
   int32_t id = kNoToken;
   float logprob = 0;                       // where Request::top_logprobs >= 0

@@ -25,7 +25,8 @@ Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer
       sequence_(cache, share_prefixes),
       sampler_(request_.sampler, static_cast<int64_t>(tokenizer.vocab().size())),
       stops_(request_.stops),
-      decoder_(tokenizer, {.show_control = false, .at_text_start = false}),
+      decoder_(tokenizer, {.show_control = request_.show_control, .at_text_start = false}),
+      logprobs_(std::max(request_.top_logprobs, 0)),
       proposer_(std::move(proposer)),
       depth_(depth) {
   tokens_.reserve(static_cast<size_t>(cache.sequence_tokens()) + 1);
@@ -179,45 +180,54 @@ double Stream::propose(int64_t most, int64_t other_rows, StepCost& cost) {
   return 0;
 }
 
-std::optional<StopReason> Stream::take(int32_t token) {
-  tokens_.push_back(token);
+std::optional<StopReason> Stream::take(const DrawnToken& token) {
+  tokens_.push_back(token.id);
   if (++result_.generated_tokens == 1) first_token_at_ = Clock::now();
-  const bool last = tokenizer_.vocab().is_end_of_generation(token);
-  const std::string_view text = last ? std::string_view() : stops_.push(decoder_.push(token));
-  if (listener_.on_token) listener_.on_token({token}, text);
+  const bool last = tokenizer_.vocab().is_end_of_generation(token.id);
+  const std::string_view text = last ? std::string_view() : stops_.push(decoder_.push(token.id));
+  if (listener_.on_token) listener_.on_token(token, text);
   if (last) return StopReason::end_of_generation;
   if (stops_.stopped()) return StopReason::stop_string;
   if (result_.generated_tokens == request_.max_tokens) return StopReason::max_tokens;
   return std::nullopt;
 }
 
+std::optional<StopReason> Stream::take(int32_t id, std::span<const float> logits) {
+  if (request_.top_logprobs < 0) return take({id});
+  logprobs_.read(logits);
+  return take({id, logprobs_.of(logits[static_cast<size_t>(id)]), logprobs_.top()});
+}
+
+void Stream::accept_draft(int64_t accepted) {
+  drafted_ = static_cast<int64_t>(draft_.tokens.size());
+  accepted_ = accepted;
+  result_.drafted_tokens += drafted_;
+  result_.accepted_tokens += accepted_;
+  sequence_.commit(std::span(draft_.tokens).first(static_cast<size_t>(accepted)));
+}
+
 std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> logits) {
   sequence_.commit(pending().first(static_cast<size_t>(rows)));
   if (logits.empty()) return std::nullopt;
   if (request_.max_tokens == 0) return StopReason::max_tokens;
-  return take_verdict(verify(sampler_, logits, draft_,
-                             [this](int32_t token) { return tokenizer_.vocab().is_end_of_generation(token); }));
+  const Verdict verdict = verify(sampler_, logits, draft_,
+                                 [this](int32_t token) { return tokenizer_.vocab().is_end_of_generation(token); });
+  accept_draft(verdict.accepted);
+  const size_t vocabulary = logits.size() / (1 + draft_.tokens.size());
+  const auto accepted = static_cast<size_t>(verdict.accepted);
+  for (size_t row = 0; row < accepted; ++row) {
+    const auto reason = take(draft_.tokens[row], logits.subspan(row * vocabulary, vocabulary));
+    if (reason) return reason;
+  }
+  return take(verdict.next, logits.subspan(accepted * vocabulary, vocabulary));
 }
 
 std::optional<StopReason> Stream::advance_drawn(int64_t rows, const graph::Drawn& drawn) {
   sequence_.commit(pending().first(static_cast<size_t>(rows)));
   if (request_.max_tokens == 0) return StopReason::max_tokens;
-  return take_verdict({0, sampler_.take(drawn)});
-}
-
-std::optional<StopReason> Stream::take_verdict(const Verdict& verdict) {
-  drafted_ = static_cast<int64_t>(draft_.tokens.size());
-  accepted_ = verdict.accepted;
-  result_.drafted_tokens += drafted_;
-  result_.accepted_tokens += accepted_;
-  const auto accepted = std::span(draft_.tokens).first(static_cast<size_t>(accepted_));
-  sequence_.commit(accepted);
-  std::optional<StopReason> reason;
-  for (const int32_t token : accepted) {
-    reason = take(token);
-    if (reason) break;
-  }
-  return reason ? reason : take(verdict.next);
+  const int32_t id = sampler_.take(drawn);
+  accept_draft(0);
+  return take({id, request_.top_logprobs < 0 ? 0.0F : drawn.logprob});
 }
 
 void Stream::record_draft(const StepCost& cost, int64_t other_rows) {

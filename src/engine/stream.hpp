@@ -11,6 +11,7 @@
 
 #include "engine/kv/sequence.hpp"
 #include "engine/kv/session_file.hpp"
+#include "engine/logprobs.hpp"
 #include "engine/request.hpp"
 #include "engine/sampler/sampler.hpp"
 #include "engine/speculation/depth.hpp"
@@ -81,7 +82,8 @@ class Stream {
   }
   void append_ids(int64_t rows, std::vector<int32_t>& ids) const;
   // What it is asked to draw there, where the device can: in a step behind those in flight.
-  bool prepare_draw() { return sampler_.prepare_draw(awaited_output_); }
+  // The likeliest tokens are found in the logits.
+  bool prepare_draw() { return request_.top_logprobs < 1 && sampler_.prepare_draw(awaited_output_); }
   graph::RowDraw row_draw() { return sampler_.row_draw(); }
   // The step is in flight; its next token is drawn at `output`, or the step has none of its outputs (graph::kNoOutput).
   void submitted(int64_t rows, int32_t output);
@@ -99,8 +101,11 @@ class Stream {
   void end(StopReason reason, const std::optional<Error>& error);
 
  private:
-  std::optional<StopReason> take(int32_t token);
-  std::optional<StopReason> take_verdict(const Verdict& verdict);
+  std::optional<StopReason> take(const DrawnToken& token);
+  // A token with the row of logits that it was drawn from.
+  std::optional<StopReason> take(int32_t id, std::span<const float> logits);
+  // Of the draft that the step ran, so many tokens stand.
+  void accept_draft(int64_t accepted);
   void load(const SessionTarget& target);
   void make_room(std::vector<int32_t>& earlier, const SessionTarget& target);
   bool runs_awaited() const;
@@ -113,6 +118,7 @@ class Stream {
   Sampler sampler_;
   StopMatcher stops_;
   tokenizer::StreamDecoder decoder_;
+  Logprobs logprobs_;            // where they are asked for
   std::vector<int32_t> tokens_;  // known: the sequence's, and those pending
   std::unique_ptr<Proposer> proposer_;
   DepthPolicy depth_;
