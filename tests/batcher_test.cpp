@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,7 +13,6 @@
 #include <random>
 
 #include "batcher_runs.hpp"
-#include "engine/engine.hpp"
 #include "engine/speculation/draft_model_proposer.hpp"
 #include "engine/speculation/ngram_proposer.hpp"
 #include "model/vocab.hpp"
@@ -245,26 +243,6 @@ TEST_F(Policies, EachRequestEndsOnceWhateverAListenerThrows) {
   EXPECT_FALSE(batcher.step());
 }
 
-TEST_F(Policies, AnEngineOutlivesListenersThatThrowAlsoAtItsEnd) {
-  std::atomic<int> ends[3] = {};
-  {
-    engine::Engine engine(loaded_.runner, tokenizer_, {});
-    const auto listener = [&](size_t i) {
-      return engine::Listener{{}, [&ends, i](const engine::Result&) {
-                                ++ends[i];
-                                throw std::bad_alloc();
-                              }};
-    };
-    engine.submit(request(4, 2), listener(0));
-    while (ends[0] == 0) std::this_thread::yield();
-    engine.submit(request(4, -1), listener(1));
-    engine.submit(request(4, -1), listener(2));
-  }
-  EXPECT_EQ(ends[0], 1);
-  EXPECT_EQ(ends[1], 1);
-  EXPECT_EQ(ends[2], 1);
-}
-
 TEST_F(Policies, APreemptedRequestThatIsCancelledSavesAllOfItsTokens) {
   const std::string path = ::testing::TempDir() + "minfer_batcher_preempted.kv";
   std::filesystem::remove(path);
@@ -460,31 +438,6 @@ TEST_F(Policies, BadRequestsAreRefusedAtOnce) {
   bad = request(4, -2);
   EXPECT_THAT(error(bad), HasSubstr("max_tokens is -2"));
   EXPECT_FALSE(batcher.step()) << "nothing of these is left";
-}
-
-// --- the thread ---
-
-TEST_F(Policies, TheEngineServesManyThreadsAndEndsWhatIsLeft) {
-  constexpr size_t kCallers = 8;
-  Outcome outcomes[kCallers];
-  Outcome endless;
-  {
-    engine::Engine engine(loaded_.runner, tokenizer_, {});
-    std::vector<std::thread> callers;
-    for (size_t i = 0; i < kCallers; ++i) {
-      callers.emplace_back(
-          [&, i] { engine.submit(request(10, 20, static_cast<int32_t>(3 + i)), listener_of(outcomes[i])); });
-    }
-    for (auto& caller : callers) caller.join();
-    while (engine.stats().running + engine.stats().waiting > 0) std::this_thread::yield();
-    engine.submit(request(10, -1), listener_of(endless));
-  }
-  for (size_t i = 0; i < kCallers; ++i) {
-    EXPECT_EQ(outcomes[i].tokens,
-              run_alone(loaded_.runner, tokenizer_, request(10, 20, static_cast<int32_t>(3 + i))).tokens);
-    EXPECT_EQ(outcomes[i].tokens.size(), 20u);
-  }
-  EXPECT_TRUE(endless.ended);
 }
 
 }  // namespace

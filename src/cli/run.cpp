@@ -109,7 +109,8 @@ engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer
   if (broken_output) throw *broken_output;
   const engine::Result ended_result = result.get();
   if (ended_result.generated_tokens > 0) write_stdout("\n");
-  if (explain) print_stats(engine.stats(), *loaded.runner);
+  // The numbers are those of its last step once that is over.
+  if (explain && engine.wait_until_idle(std::chrono::minutes(1))) print_stats(engine.stats(), *loaded.runner);
   return ended_result;
 }
 

@@ -86,19 +86,25 @@ Batcher::~Batcher() {
   drop_steps();
 }
 
-RequestId Batcher::submit(Request request, Listener listener) {
-  if (static_cast<int64_t>(waiting_.size()) >= options_.max_waiting) {
-    fail(ErrorCode::busy, "the queue is full: {} requests wait and {} run; try again later", waiting_.size(),
-         running_.size());
-  }
+void Batcher::check_queue(const BatcherStats& stats) const {
+  if (stats.waiting + stats.running < options_.max_running + options_.max_waiting) return;
+  fail(ErrorCode::busy, "the queue is full: {} requests wait and {} run; try again later", stats.waiting,
+       stats.running);
+}
+
+std::unique_ptr<Stream> Batcher::create(Request request, Listener listener) const {
   check_request(request, runner_);
-  const RequestId id = next_id_++;
   auto proposer = options_.make_proposer ? options_.make_proposer(request) : nullptr;
   const DepthPolicy depth =
       options_.draft_depth > 0 ? DepthPolicy::fixed(options_.draft_depth) : DepthPolicy::adaptive(kMaxDepth);
-  waiting_.push_back(std::make_unique<Stream>(id, std::move(request), std::move(listener), tokenizer_, runner_.cache(),
-                                              options_.share_prefixes, std::move(proposer), depth));
-  return id;
+  return std::make_unique<Stream>(next_id_++, std::move(request), std::move(listener), tokenizer_, runner_.cache(),
+                                  options_.share_prefixes, std::move(proposer), depth);
+}
+
+RequestId Batcher::submit(Request request, Listener listener) {
+  check_queue(stats());
+  add(create(std::move(request), std::move(listener)));
+  return waiting_.back()->id();
 }
 
 void Batcher::cancel(RequestId id) {

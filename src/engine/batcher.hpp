@@ -10,10 +10,12 @@
 // are handled. A stream that ends has a row too many in the step in flight, which is dropped. What can't be done ahead
 // (a full context, preemption, draws that need logits, speculation) waits until no step is in flight.
 //
-// One thread makes all calls; engine.hpp has one for it. Listeners are called from step(); they may cancel().
+// One thread makes all calls but create() and check_queue(); engine.hpp has one for it. Listeners are called from
+// step(); they may cancel().
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -33,7 +35,7 @@ struct BatcherOptions {
   int64_t max_running = 64;   // sequences in the cache at once, at most the runner's outputs
   int64_t max_waiting = 256;  // requests beyond those; more are refused
   bool share_prefixes = true;
-  // Speculation: makes the proposer of a request. Empty: none.
+  // Speculation: makes the proposer of a request, on the thread that submits it. Empty: none.
   std::function<std::unique_ptr<Proposer>(const Request& request)> make_proposer;
   int64_t draft_depth = 0;  // tokens; 0: as many as pay, measured as it runs
 };
@@ -60,6 +62,11 @@ class Batcher {
   // Errors: invalid_input for a request that can't be run (no prompt, longer than the context, sampler or stop values);
   // busy where the queue is full.
   RequestId submit(Request request, Listener listener);
+  // The parts of submit(). The first two may be called by any thread while the batcher runs: the error of a full queue;
+  // a request that is ready to be queued, with the other errors.
+  void check_queue(const BatcherStats& stats) const;
+  std::unique_ptr<Stream> create(Request request, Listener listener) const;
+  void add(std::unique_ptr<Stream> stream) { waiting_.push_back(std::move(stream)); }
   // The request ends with StopReason::cancelled at the next step. No effect on one that has ended.
   void cancel(RequestId id);
   void cancel_all();
@@ -131,7 +138,7 @@ class Batcher {
   Runner& runner_;
   const tokenizer::Tokenizer& tokenizer_;
   BatcherOptions options_;
-  RequestId next_id_ = 1;
+  mutable std::atomic<RequestId> next_id_ = 1;
   BatcherStats stats_;
   StepCost cost_;
   std::optional<ModelIdentity> identity_;  // read for the first session
