@@ -218,10 +218,8 @@ void Batcher::admit() {
     running_.push_back(std::move(waiting_.front()));
     waiting_.pop_front();
     Stream& stream = *running_.back();
-    const int64_t known = static_cast<int64_t>(stream.pending().size());
     try {
-      stream.start(session_target(stream));
-      stats_.reused_tokens += known - static_cast<int64_t>(stream.pending().size());
+      stats_.reused_tokens += stream.start(session_target(stream));
     } catch (const Error& error) {
       fail_stream(stream, error);
       remove_ended();

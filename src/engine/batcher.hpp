@@ -114,6 +114,7 @@ class Batcher {
   // Plans the next step; false where there is nothing to run, or with a step in flight, where it has to be over first.
   bool plan_step();
   bool is_context_full(const Stream& stream) const;
+  bool awaits_prefix(size_t index);
   // False where it needs pages that only preemption gives, and a step is in flight.
   bool add_decode(Stream& stream);
   void add_prompt(Stream& stream, int64_t rows);

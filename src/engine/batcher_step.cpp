@@ -31,6 +31,18 @@ void Batcher::shift_or_end(Stream& stream) {
   }
 }
 
+// A prompt whose next pages one before it is computing has no rows meanwhile: it takes those once they are published.
+// The first of several equal prompts computes what they share, for all.
+bool Batcher::awaits_prefix(size_t index) {
+  Stream& stream = *running_[index];
+  const auto earlier = std::span(running_).first(index);
+  const bool awaits =
+      std::any_of(earlier.begin(), earlier.end(), [&](const auto& other) { return stream.awaits_prefix_of(*other); });
+  if (!awaits && stream.awaits_prefix) stats_.reused_tokens += stream.find_prefix();
+  stream.awaits_prefix = awaits;
+  return awaits;
+}
+
 bool Batcher::plan_step() {
   const bool ahead = steps_in_flight_ > 0;
   next_step().entries.clear();
@@ -44,7 +56,7 @@ bool Batcher::plan_step() {
   }
   if (!ahead) remove_ended();
   pending_.clear();
-  for (const auto& stream : running_) pending_.push_back(stream->unsubmitted());
+  for (size_t i = 0; i < running_.size(); ++i) pending_.push_back(awaits_prefix(i) ? 0 : running_[i]->unsubmitted());
   shares_.resize(pending_.size());
   share_rows(pending_, runner_.options().batch_tokens, shares_);
   for (size_t i = 0; i < running_.size(); ++i) {

@@ -61,13 +61,13 @@ struct Result {
   bool too_long = false;       // the error is that session and prompt exceed the context
   int64_t prompt_tokens = 0;
   int64_t session_tokens = 0;    // before the prompt, from the session file
-  int64_t reused_tokens = 0;     // of the prompt, found in the prefix cache
+  int64_t reused_tokens = 0;     // of the prompt, found in the prefix cache when it first ran
   int64_t generated_tokens = 0;  // drawn, the end token included
   int64_t preemptions = 0;       // how often its pages were taken and computed again
   int64_t shifts = 0;            // how often the context was shifted
   int64_t drafted_tokens = 0;    // guessed by speculation
   int64_t accepted_tokens = 0;   // of those, the ones that stood
-  double queue_seconds = 0;      // from submission to the first step
+  double queue_seconds = 0;      // from submission to the start, or to the end of one that never started
   double prompt_seconds = 0;     // from the first step to the first drawn token
   double generate_seconds = 0;   // from then to the end: generated_tokens - 1 steps
 };

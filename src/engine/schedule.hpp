@@ -11,9 +11,9 @@ namespace minfer::engine {
 // long one.
 inline constexpr int64_t kFairRows = 64;
 
-// `pending` [sequences in order of arrival], each at least 1; writes the rows of each. Decodes come first, one row
-// each; then every prompt in order gets up to kFairRows, and what is left goes to the prompts in order. The sum is at
-// most `budget`, and is less only if nothing more is pending.
+// `pending` [sequences in order of arrival], 0 for one that has nothing to run; writes the rows of each. Decodes come
+// first, one row each; then every prompt in order gets up to kFairRows, and what is left goes to the prompts in order.
+// The sum is at most `budget`, and is less only if nothing more is pending.
 void share_rows(std::span<const int64_t> pending, int64_t budget, std::span<int64_t> rows);
 
 }  // namespace minfer::engine

@@ -57,6 +57,8 @@ void Stream::append_ids(int64_t rows, std::vector<int32_t>& ids) const {
 
 void Stream::submitted(int64_t rows, int32_t output) {
   submitted_rows_ += rows;
+  fresh_ = false;
+  has_run_ = true;
   if (output == graph::kNoOutput) return;
   ++awaited_;
   awaited_output_ = output;
@@ -125,15 +127,33 @@ void Stream::save(const SessionTarget& target) {
   save_session(request_.session_path, sequence_, pending(), target);
 }
 
-void Stream::start(const SessionTarget* target) {
+int64_t Stream::start(const SessionTarget* target) {
   if (!started_ && has_session()) load(*target);
-  const int64_t reused = sequence_.length() == 0 && sequence_.publishes() ? sequence_.reuse_prefix(tokens_) : 0;
-  if (started_) return;
-  started_ = true;
-  session_tokens_ = 0;
-  started_at_ = Clock::now();
-  result_.queue_seconds = seconds_between(submitted_, started_at_);
-  result_.reused_tokens = reused;
+  fresh_ = true;
+  if (!started_) {
+    started_ = true;
+    session_tokens_ = 0;
+    started_at_ = Clock::now();
+    result_.queue_seconds = seconds_between(submitted_, started_at_);
+  }
+  return find_prefix();
+}
+
+int64_t Stream::find_prefix() {
+  if (!shares_prefix()) return 0;
+  const int64_t before = sequence_.length();
+  sequence_.clear();
+  const int64_t found = sequence_.reuse_prefix(tokens_);
+  if (!has_run_) result_.reused_tokens = found;
+  return found - before;
+}
+
+bool Stream::awaits_prefix_of(const Stream& other) const {
+  if (!shares_prefix() || other.ended_ || !other.sequence_.publishes()) return false;
+  const auto most = tokens_.begin() + static_cast<std::ptrdiff_t>(tokens_.size()) - 1;
+  const auto end = std::mismatch(tokens_.begin(), most, other.tokens_.begin(), other.tokens_.end()).first;
+  const int64_t common = (end - tokens_.begin()) / graph::kPageTokens * graph::kPageTokens;
+  return common > std::max(sequence_.length(), other.sequence_.length());
 }
 
 void Stream::preempt() {
@@ -244,6 +264,8 @@ void Stream::end(StopReason reason, const std::optional<Error>& error) {
     result_.generate_seconds = seconds_between(first_token_at_, now);
   } else if (started_) {
     result_.prompt_seconds = seconds_between(started_at_, now);
+  } else {
+    result_.queue_seconds = seconds_between(submitted_, now);
   }
   sequence_.clear();
   proposer_.reset();

@@ -52,15 +52,22 @@ class Stream {
 
   // Set by the batcher.
   bool cancelled = false;
-  bool preempted = false;  // in this step: to go back to the queue
+  bool awaits_prefix = false;  // since a step in which others computed the next pages of its prompt
+  bool preempted = false;      // in this step: to go back to the queue
 
   // Looks how many tokens the session file will put before the prompt of a request that has not started; false where
   // there is none. session_tokens() has the number.
   bool peek_session();
   size_t session_tokens() const { return session_tokens_; }
   // Takes what a session file or the prefix cache has of its tokens. `target` is of its model; it may be null without a
-  // session. Errors: those of load_session; invalid_input where the session and the prompt exceed the context.
-  void start(const SessionTarget* target);
+  // session. Returns how many tokens the prefix cache had. Errors: those of load_session; invalid_input where the
+  // session and the prompt exceed the context.
+  int64_t start(const SessionTarget* target);
+  // Takes what the prefix cache has of its tokens now, where nothing has run since the start; how many more than
+  // before.
+  int64_t find_prefix();
+  // Nothing of it has run since the start, and `other` is about to compute whole pages that are its next as well.
+  bool awaits_prefix_of(const Stream& other) const;
   // Writes the session as it stands: what has run, and what is still to run. Errors: those of save_session.
   void save(const SessionTarget& target);
   // Gives its pages back; all its tokens are pending again.
@@ -109,6 +116,7 @@ class Stream {
   void load(const SessionTarget& target);
   void make_room(std::vector<int32_t>& earlier, const SessionTarget& target);
   bool runs_awaited() const;
+  bool shares_prefix() const { return fresh_ && sequence_.publishes(); }
 
   RequestId id_;
   Request request_;
@@ -131,6 +139,8 @@ class Stream {
   int64_t awaited_ = 0;                        // tokens that those draw
   int32_t awaited_output_ = graph::kNoOutput;  // of the last one
   bool started_ = false;
+  bool fresh_ = false;    // nothing has run since start()
+  bool has_run_ = false;  // ever
   bool ended_ = false;
   Clock::time_point submitted_ = Clock::now();
   Clock::time_point started_at_;
