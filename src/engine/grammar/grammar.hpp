@@ -1,6 +1,7 @@
 // A compiled grammar: a pushdown automaton over bytes, and for one vocabulary what each of its states lets through.
-// Compiling is bounded (kMaxCompileSeconds, kMaxCompileBytes): a hostile grammar is an error, not a hang. Immutable but
-// for a cache of masks that is filled as states are met; any number of threads and matchers share one.
+// Compiling and masks are bounded in steps and bytes (automaton.hpp, explorer.hpp: below a second and 64 MB): a hostile
+// grammar is an error, not a hang. Immutable but for a cache of masks that is filled as states are met; any number of
+// threads and matchers share one.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +15,18 @@
 
 namespace minfer::engine::grammar {
 
-inline constexpr double kMaxCompileSeconds = 1.0;
-inline constexpr size_t kMaxCompileBytes = size_t{64} << 20;
+// Tokens that a matcher can take back at once.
+inline constexpr size_t kMaxRewind = 256;
 
 // The bytes of a model's tokens, sorted and in a form in which all can be matched at once. Made once a model; shared by
-// all its grammars. Control and unknown tokens are never matched by a grammar, except where it has ended: those that
-// end a generation.
+// all its grammars. Control and unknown tokens are never matched by a grammar, with two exceptions: where it may end,
+// those that end a generation; and a control token (not such a one) by a literal that is exactly its text.
 class TokenTable;
 std::shared_ptr<const TokenTable> make_token_table(const tokenizer::Tokenizer& tokenizer);
 
 class Grammar;
-// Errors: invalid_input for a grammar that can't be compiled (left recursion without progress, limits), naming the
-// rule; that no text matches.
+// Errors: invalid_input for a grammar that can't be compiled: a rule that begins with itself (left recursion), by name;
+// limits; that no text matches.
 std::shared_ptr<const Grammar> compile(const Ast& ast, std::shared_ptr<const TokenTable> tokens);
 
 // Where one generation stands in its grammar. One thread. The sampler asks for the mask, then tells the token.
@@ -39,11 +40,11 @@ class Matcher {
   // Bit t % 32 of word t / 32: whether token t may come next; [ceil(vocabulary / 32)]. Valid until the next call.
   // Errors: invalid_input where a limit of the automaton's states is exceeded.
   std::span<const uint32_t> mask();
-  // The only token that may come next, or -1 where there are several.
+  // The only token that may come next, or -1 where there are several. Errors: those of mask().
   int32_t forced();
   // `token` is one that mask() allows (checked: internal).
   void accept(int32_t token);
-  // Takes back the last `count` accepted tokens: what speculation guessed wrong.
+  // Takes back the last `count` accepted tokens, at most kMaxRewind: what speculation guessed wrong.
   void rewind(size_t count);
   // The text so far is a whole match (it may still go on).
   bool is_complete() const;
