@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
+#include "engine/grammar/naive_match.hpp"
 
 namespace minfer::engine::grammar {
 
@@ -100,6 +101,22 @@ TEST(AstBuilder, StopsAtItsLimits) {
   const std::vector<NodeId> many(kMaxTextBytes / 8 + 1, a);
   lists.sequence(many);
   EXPECT_THAT(error_of([&] { lists.sequence(many); }), HasSubstr("more than 8388608 bytes"));
+}
+
+TEST(NaiveMatch, FollowsTheDefinition) {
+  AstBuilder builder;
+  const RuleId nested = builder.declare("nested");
+  const NodeId letter = builder.code_class({{'a', 'z'}, {0xE9, 0xE9}});
+  const NodeId inner = builder.alternatives({builder.reference(nested), builder.repeat(letter, 2, 3)});
+  builder.define(nested, builder.sequence({builder.literal("("), builder.optional(inner), builder.literal(")")}));
+  const NodeId root = builder.sequence({builder.repeat(letter, 1, std::nullopt), builder.reference(nested)});
+  const Ast ast = finish(std::move(builder), root);
+  for (const char* text : {"a()", "abc(ab)", "q(((abc)))", "\xC3\xA9(\xC3\xA9z)"}) {
+    EXPECT_TRUE(naive_match(ast, text)) << text;
+  }
+  for (const char* text : {"", "()", "a(", "a(a)", "a(abcd)", "a((ab)", "a()b", "\xC3(ab)"}) {
+    EXPECT_FALSE(naive_match(ast, text)) << text;
+  }
 }
 
 }  // namespace
