@@ -7,56 +7,10 @@
 
 #include "base/error.hpp"
 #include "base/utf8.hpp"
+#include "engine/grammar/code_ranges.hpp"
 
 namespace minfer::engine::grammar {
 namespace {
-
-constexpr uint32_t kMaxCodePoint = 0x10FFFF;
-constexpr uint32_t kFirstSurrogate = 0xD800;
-constexpr uint32_t kLastSurrogate = 0xDFFF;
-
-// Sorted, none touching the next.
-std::vector<CodeRange> merged(std::vector<CodeRange> ranges) {
-  std::sort(ranges.begin(), ranges.end(), [](CodeRange a, CodeRange b) { return a.first < b.first; });
-  std::vector<CodeRange> out;
-  for (const CodeRange range : ranges) {
-    if (!out.empty() && range.first <= out.back().last + 1) {
-      out.back().last = std::max(out.back().last, range.last);
-    } else {
-      out.push_back(range);
-    }
-  }
-  return out;
-}
-
-// Every code point outside `ranges`, which are merged.
-std::vector<CodeRange> complement(const std::vector<CodeRange>& ranges) {
-  std::vector<CodeRange> out;
-  uint32_t next = 0;
-  for (const CodeRange range : ranges) {
-    if (range.first > next) {
-      out.push_back({next, range.first - 1});
-    }
-    next = range.last + 1;
-  }
-  if (next <= kMaxCodePoint) {
-    out.push_back({next, kMaxCodePoint});
-  }
-  return out;
-}
-
-std::vector<CodeRange> without_surrogates(const std::vector<CodeRange>& ranges) {
-  std::vector<CodeRange> out;
-  for (const CodeRange range : ranges) {
-    if (range.first < kFirstSurrogate) {
-      out.push_back({range.first, std::min(range.last, kFirstSurrogate - 1)});
-    }
-    if (range.last > kLastSurrogate) {
-      out.push_back({std::max(range.first, kLastSurrogate + 1), range.last});
-    }
-  }
-  return out;
-}
 
 Node node_of(NodeKind kind, std::vector<NodeId> children = {}) {
   Node node{};
@@ -84,8 +38,10 @@ NodeId AstBuilder::code_class(std::vector<CodeRange> ranges, bool negated) {
            range.last, kMaxCodePoint);
     }
   }
-  ranges = merged(std::move(ranges));
-  ranges = without_surrogates(negated ? complement(ranges) : ranges);
+  ranges = normalized(std::move(ranges));
+  if (negated) {
+    ranges = inverted(ranges);
+  }
   if (ranges.empty()) {
     fail(ErrorCode::invalid_input, "grammar: a character class that no character is in; name at least one");
   }

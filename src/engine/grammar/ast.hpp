@@ -1,7 +1,8 @@
 // A grammar as written: rules of nodes, the one form that GBNF text (gbnf.hpp) and JSON Schema (json_schema.hpp) are
 // read into, and that Grammar (grammar.hpp) is compiled from. Nodes are made by an AstBuilder, children before parents,
 // so that a node's children have lower ids and only references may be recursive. Plain data; one thread builds, then
-// any may read. Limits: kMaxNodes nodes and kMaxTextBytes of literals, ranges and child lists a grammar, kMaxRepeat a count.
+// any may read. Limits: kMaxNodes nodes and kMaxTextBytes of literals, ranges and child lists a grammar, kMaxRepeat a
+// count.
 #pragma once
 
 #include <cstddef>
