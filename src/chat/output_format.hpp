@@ -28,8 +28,8 @@ struct OutputFormat {
 OutputFormat detect_output_format(std::string_view template_source,
                                   const std::function<bool(std::string_view)>& is_control);
 
-// Whether an answer to `prompt` (the rendered conversation) begins within reasoning: the prompt's last mark is an
-// opening one.
+// Whether an answer to `prompt` (the rendered conversation) begins within reasoning: the prompt ends with the mark that
+// opens it, whitespace aside.
 bool begins_in_reasoning(const OutputFormat& format, std::string_view prompt);
 
 }  // namespace minfer::chat

@@ -38,6 +38,7 @@ struct ToolSyntax {
   // Of the style `tagged`. A value of text stands as it is, so parameter_end can't be part of it.
   std::string_view parameter_begin = {};
   std::string_view parameter_name_end = {};
+  std::string_view text_name_end = {};  // the same before a value of text, where that differs
   std::string_view parameter_end = {};
   // What a model may put before NAME and name_end besides: an id that is skipped.
   std::string_view id_mark = {};
@@ -45,6 +46,7 @@ struct ToolSyntax {
   bool bare = false;         // such an object (or a list of them) at the very beginning of the answer is a call as well
   bool parallel = true;      // several calls in one answer
   bool channels = false;     // the answer is cut into channels: gpt-oss
+  bool cdata = false;        // a value may be wrapped in <![CDATA[ and ]]>
   // Marks of the answer that are neither call nor text for a reader.
   std::array<std::string_view, 3> dropped = {};
 };
