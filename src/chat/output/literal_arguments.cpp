@@ -15,7 +15,7 @@ constexpr std::string_view kGemmaQuote = "<|\"|>";
 constexpr std::string_view kWordEnds = ",:=]}) \n\t\r";
 constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
 constexpr size_t kMostWordBytes = 4096;
-constexpr size_t npos = std::string_view::npos;
+constexpr size_t kNone = std::string_view::npos;
 
 class LiteralReader final : public ArgumentReader {
  public:
@@ -194,7 +194,7 @@ class LiteralReader final : public ArgumentReader {
     const size_t digits = text[1] == 'x' ? 2 : text[1] == 'u' ? 4 : text[1] == 'U' ? 8 : 0;
     if (text.size() < 2 + digits) return {Fit::more};
     const std::string_view number = text.substr(2, digits);
-    const bool hex = number.find_first_not_of(kHexDigits) == npos;
+    const bool hex = number.find_first_not_of(kHexDigits) == kNone;
     if (digits == 0 || !hex) {
       append_escaped(out, text.substr(0, 1));
       return {Fit::yes, 1};
@@ -209,8 +209,8 @@ class LiteralReader final : public ArgumentReader {
       constexpr size_t kBoth = 12;
       if (text.size() < kBoth) return {Fit::more};
       const std::string_view other = text.substr(8, 4);
-      const bool low = (other[0] == 'd' || other[0] == 'D') && std::string_view("cdefCDEF").find(other[1]) != npos;
-      if (text.substr(6, 2) != "\\u" || !low || other.find_first_not_of(kHexDigits) != npos) return {Fit::no};
+      const bool low = (other[0] == 'd' || other[0] == 'D') && std::string_view("cdefCDEF").find(other[1]) != kNone;
+      if (text.substr(6, 2) != "\\u" || !low || other.find_first_not_of(kHexDigits) != kNone) return {Fit::no};
       out += text.substr(0, kBoth);
       return {Fit::yes, kBoth};
     }
