@@ -58,7 +58,7 @@ using Handler = std::function<void(const HttpRequest& request, const std::shared
 // One row of the server's table of endpoints.
 struct Route {
   std::string_view method;
-  std::string_view path;    // exact
+  std::string_view path;    // exact, or ending in "/*": every longer path that begins so
   bool needs_key = true;    // refused without the API key, where one is set
   bool needs_model = true;  // 503 until the model is loaded
   Handler handler;
