@@ -13,6 +13,8 @@ namespace minfer::server {
 namespace {
 
 constexpr int kOk = 200;
+constexpr int kNoContent = 204;
+constexpr int kNotModified = 304;
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
 
 }  // namespace
@@ -46,10 +48,10 @@ bool ConnectionResponder::keeps_alive() const {
 }
 
 void ConnectionResponder::send(HttpResponse response) try {
-  const ResponseHead head{.status = response.status,
-                          .content_type = response.content_type,
-                          .content_length = response.body.size(),
-                          .keeps_alive = keeps_alive()};
+  ResponseHead head{
+      .status = response.status, .content_type = response.content_type, .keeps_alive = keeps_alive()};
+  // "No content" and "not modified" have no body, and say nothing of its length.
+  if (response.status != kNoContent && response.status != kNotModified) head.content_length = response.body.size();
   std::string text = format_head(head, response.headers, common_);
   if (!framing_.leaves_out_body) text += response.body;
   Connection& c = *connection_;

@@ -29,7 +29,7 @@ struct HttpRequest {
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
-  std::string body;
+  std::string body = {};
   Headers headers = {};
 };
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <iterator>
 
@@ -68,7 +69,11 @@ std::string format_head(const ResponseHead& head, const Headers& headers, const 
   if (head.chunked) add("Transfer-Encoding", "chunked");
   add("Connection", head.keeps_alive ? "keep-alive" : "close");
   for (const auto& [name, value] : headers) add(name, value);
-  for (const auto& [name, value] : common) add(name, value);
+  for (const auto& [name, value] : common) {
+    const bool is_replaced =
+        std::any_of(headers.begin(), headers.end(), [&name = name](const auto& own) { return own.first == name; });
+    if (!is_replaced) add(name, value);
+  }
   return text += "\r\n";
 }
 

@@ -18,7 +18,8 @@ struct ResponseHead {
   bool keeps_alive = true;
 };
 
-// With Date, Server and the two lists of headers, whose texts have no line ends in them.
+// With Date, Server and the two lists of headers, whose texts have no line ends in them. One of `headers` takes the
+// place of the same one of `common`.
 std::string format_head(const ResponseHead& head, const Headers& headers, const Headers& common);
 
 }  // namespace minfer::server
