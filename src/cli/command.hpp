@@ -39,6 +39,7 @@ class UsageError : public Error {
 int exit_code(const Error& error);
 
 std::function<int()> declare_run(CLI::App& app);
+std::function<int()> declare_serve(CLI::App& app);
 std::function<int()> declare_plan(CLI::App& app);
 std::function<int()> declare_info(CLI::App& app);
 std::function<int()> declare_list(CLI::App& app);

@@ -2,7 +2,15 @@
 // Signal handlers may touch nothing but such a flag.
 #include "cli/interrupt.hpp"
 
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
+#include <system_error>
+
+#include "base/error.hpp"
 
 namespace minfer::cli {
 namespace {
@@ -31,6 +39,34 @@ void install_interrupt_handler() {
 
 bool interrupted() {
   return interrupt_count > 0;
+}
+
+InterruptGate::InterruptGate() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (event_ < 0) fail(ErrorCode::io, "eventfd: {}", std::generic_category().message(errno));
+  sigset_t mask;
+  sigemptyset(&mask);
+  for (const int signal : kSignals) sigaddset(&mask, signal);
+  pthread_sigmask(SIG_BLOCK, &mask, &before_);
+}
+
+InterruptGate::~InterruptGate() {
+  open();
+  close(event_);
+}
+
+void InterruptGate::wait() {
+  pollfd watched{.fd = event_, .events = POLLIN, .revents = 0};
+  // What it ends with tells nothing: the caller asks for what may have happened.
+  ppoll(&watched, 1, nullptr, &before_);
+}
+
+void InterruptGate::wake() {
+  // It can only fail where the counter is full, and then wait() has ended already.
+  [[maybe_unused]] const int result = eventfd_write(event_, 1);
+}
+
+void InterruptGate::open() {
+  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 }  // namespace minfer::cli

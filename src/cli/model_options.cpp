@@ -254,7 +254,8 @@ void notice_limits(const model::Model& model, const ModelOptions& options, int64
   }
 }
 
-void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context) {
+void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context,
+                  const std::function<void(double)>& on_progress) {
   engine::RunnerOptions runner = runner_options(options, context, loaded.registry().preferred());
   if (options.has_text) runner.program_bytes = program_bytes(loaded.model.file());
   place_layers(loaded, options.gpu_layers, runner);
@@ -265,6 +266,7 @@ void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t cont
   ProgressLine progress("loading");
   loaded.runner = std::make_unique<engine::Runner>(loaded.model, devices, runner, [&](int64_t done, int64_t total) {
     progress.update(done, total);
+    if (on_progress && total > 0) on_progress(static_cast<double>(done) / static_cast<double>(total));
     if (interrupted()) fail(ErrorCode::cancelled, "cancelled while loading");
   });
   progress.clear();

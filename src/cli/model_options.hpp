@@ -89,7 +89,8 @@ void notice_limits(const model::Model& model, const ModelOptions& options, int64
 
 // Plans and loads, with a progress line and notice_limits; before that prints the plan with --explain and writes
 // the graph with --dump-graph; with --op-timing the steps that follow are timed. The limits of devices are measured
-// before the model takes its memory, those that `loaded` has already left out.
-void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context);
+// before the model takes its memory, those that `loaded` has already left out. `on_progress` hears of it too: 0 to 1.
+void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t context,
+                  const std::function<void(double)>& on_progress = {});
 
 }  // namespace minfer::cli

@@ -170,25 +170,6 @@ ModelOptions target_options(const Options& options) {
   return target;
 }
 
-// What is left of --memory-limit for the draft model.
-ModelOptions draft_options(const ModelOptions& options, const engine::Runner& target) {
-  ModelOptions rest = options;
-  if (rest.memory_limit) *rest.memory_limit = std::max<int64_t>(*rest.memory_limit - target.memory().total_bytes(), 0);
-  return rest;
-}
-
-void load_draft(LoadedModel& draft, const ModelOptions& options, const LoadedModel& target, int64_t context) {
-  draft.limits = target.limits;
-  try {
-    load_weights(draft, draft_options(options, *target.runner), context);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::out_of_memory) throw;
-    constexpr double kMegabyte = 1e6;
-    fail(ErrorCode::out_of_memory, "draft model, beside the {:.0f} MB of the target: {}",
-         static_cast<double>(target.runner->memory().total_bytes()) / kMegabyte, error.what());
-  }
-}
-
 int run(const Options& options) {
   const std::string text = prompt_text(options);
   LoadedModel loaded(options.model);
@@ -202,7 +183,7 @@ int run(const Options& options) {
   request.session_path = session;
   const auto draft = open_draft_model(options.speculation, options.model, loaded.model);
   load_weights(loaded, target_options(options), context);
-  if (draft != nullptr) load_draft(*draft, options.model, loaded, context);
+  if (draft != nullptr) load_draft_model(*draft, options.model, loaded, context);
   engine::BatcherOptions batcher;
   batcher.max_running = 1;
   set_speculation(options.speculation, draft.get(), batcher);

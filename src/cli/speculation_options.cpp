@@ -11,6 +11,13 @@ namespace {
 
 constexpr std::string_view kDraftPrefix = "draft:";
 
+// What is left of --memory-limit for the draft model.
+ModelOptions draft_options(const ModelOptions& options, const engine::Runner& target) {
+  ModelOptions rest = options;
+  if (rest.memory_limit) *rest.memory_limit = std::max<int64_t>(*rest.memory_limit - target.memory().total_bytes(), 0);
+  return rest;
+}
+
 }  // namespace
 
 void add_speculation_options(CLI::App& app, SpeculationOptions& options) {
@@ -37,6 +44,18 @@ std::unique_ptr<LoadedModel> open_draft_model(const SpeculationOptions& options,
   auto draft = std::make_unique<LoadedModel>([&path] { return gguf::File(path); }, target_options);
   engine::check_same_vocabulary(target, draft->model);
   return draft;
+}
+
+void load_draft_model(LoadedModel& draft, const ModelOptions& options, const LoadedModel& target, int64_t context) {
+  draft.limits = target.limits;
+  try {
+    load_weights(draft, draft_options(options, *target.runner), context);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::out_of_memory) throw;
+    constexpr double kMegabyte = 1e6;
+    fail(ErrorCode::out_of_memory, "draft model, beside the {:.0f} MB of the target: {}",
+         static_cast<double>(target.runner->memory().total_bytes()) / kMegabyte, error.what());
+  }
 }
 
 int64_t most_drafted(const SpeculationOptions& options) {

@@ -23,6 +23,9 @@ void add_speculation_options(CLI::App& app, SpeculationOptions& options);
 std::unique_ptr<LoadedModel> open_draft_model(const SpeculationOptions& options, const ModelOptions& target_options,
                                               const model::Model& target);
 
+// Loads its weights beside the target's, which are loaded. Errors: those of load_weights.
+void load_draft_model(LoadedModel& draft, const ModelOptions& options, const LoadedModel& target, int64_t context);
+
 // The most tokens that are guessed a step.
 int64_t most_drafted(const SpeculationOptions& options);
 

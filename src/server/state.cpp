@@ -32,6 +32,18 @@ void ServerState::set_failed(const std::string& reason) {
   reason_ = reason;
 }
 
+bool ServerState::has_failed() const {
+  const std::lock_guard lock(mutex_);
+  return phase_ == Phase::failed;
+}
+
+void ServerState::note_result(const engine::Result& result) {
+  const bool is_device = result.error && result.error->code() == ErrorCode::device;
+  if (!is_device && result.error) return;
+  const std::lock_guard lock(mutex_);
+  device_error_ = is_device ? result.error->what() : "";
+}
+
 void ServerState::set_draining() {
   const std::lock_guard lock(mutex_);
   if (phase_ != Phase::failed) phase_ = Phase::draining;
@@ -76,7 +88,11 @@ HttpResponse ServerState::health() const {
       break;
     }
     case Phase::ok:
-      json.string("ok");
+      if (device_error_.empty()) {
+        json.string("ok");
+      } else {
+        json.string("failed").key("message").string(device_error_);
+      }
       break;
     case Phase::draining:
       json.string("draining");
@@ -86,7 +102,8 @@ HttpResponse ServerState::health() const {
       break;
   }
   json.end_object();
-  return {.status = phase_ == Phase::ok ? 200 : kUnavailable, .body = json.take()};
+  const bool is_ok = phase_ == Phase::ok && device_error_.empty();
+  return {.status = is_ok ? 200 : kUnavailable, .body = json.take()};
 }
 
 }  // namespace minfer::server

@@ -18,7 +18,11 @@ class ServerState {
   void set_progress(double progress);
   // Loaded: endpoints may use it. Null, later on: its engine is about to go.
   void set_model(std::shared_ptr<const ServedModel> model);
+  // It could not be loaded.
   void set_failed(const std::string& reason);
+  bool has_failed() const;
+  // A device that fails makes /health say so until it works again; requests are let through meanwhile.
+  void note_result(const engine::Result& result);
   // For good.
   void set_draining();
 
@@ -36,6 +40,7 @@ class ServerState {
   Phase phase_ = Phase::loading;
   double progress_ = 0;
   std::string reason_;
+  std::string device_error_;
   std::shared_ptr<const ServedModel> model_;
 };
 

@@ -365,7 +365,7 @@ void Connection::close() {
   release_body();
   {
     const std::lock_guard lock(shared_->mutex);
-    shared_->connections.erase(this);
+    if (shared_->connections.erase(this) > 0 && is_refused_) --shared_->refused;
   }
   shared_->changed.notify_all();
 }

@@ -35,7 +35,8 @@ struct HttpShared {
   std::mutex mutex;
   std::condition_variable changed;
   std::unordered_map<Connection*, std::weak_ptr<Connection>> connections;  // under the mutex
-  int64_t answering = 0;                                                  // requests; under the mutex
+  size_t refused = 0;     // of those, beyond the limit; under the mutex
+  int64_t answering = 0;  // requests; under the mutex
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -47,7 +48,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // `is_refused`: it is told that there are too many connections, and closed.
+  // `is_refused`: it is told that there are too many connections, and closed. It is in HttpShared::connections.
   void start(bool is_refused);
   // From any thread: drops the client.
   void close_soon() noexcept;

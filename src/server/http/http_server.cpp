@@ -98,11 +98,11 @@ struct HttpServer::Listener {
     bool is_refused = false;
     {
       const std::lock_guard lock(shared->mutex);
-      const size_t count = shared->connections.size();
-      const auto most = static_cast<size_t>(shared->options.max_connections);
-      if (count >= most + kMostRefused) return;
-      is_refused = count >= most;
+      const size_t taken = shared->connections.size() - shared->refused;
+      is_refused = taken >= static_cast<size_t>(shared->options.max_connections);
+      if (is_refused && shared->refused >= kMostRefused) return;
       shared->connections.emplace(connection.get(), connection);
+      if (is_refused) ++shared->refused;
     }
     asio::post(executor, [connection, is_refused] { connection->start(is_refused); });
   }
