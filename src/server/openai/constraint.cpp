@@ -1,0 +1,171 @@
+// What an answer is held to. See constraint.hpp.
+// Two requests that bring the same new schema at once both compile it; the second's is dropped.
+#include "server/openai/constraint.hpp"
+
+#include <utility>
+
+#include "engine/grammar/gbnf.hpp"
+#include "engine/grammar/json_schema.hpp"
+#include "server/api_error.hpp"
+#include "server/json_writer.hpp"
+
+namespace minfer::server::openai {
+
+namespace grammar = engine::grammar;
+
+Constraint read_response_format(Fields format, bool flat) {
+  enum Type : size_t { text, json_object, json_schema };
+  Constraint constraint;
+  constraint.param = format.path("type");
+  format.require("type", "one of text, json_object, json_schema");
+  const size_t type = *format.choice("type", {"text", "json_object", "json_schema"});
+  const auto read_schema = [&constraint](Fields& fields) {
+    fields.text("name");
+    fields.text("description");
+    fields.boolean("strict");
+    constraint.param = fields.path("schema");
+    if (fields.object("schema")) {
+      constraint.kind = Constraint::Kind::json_schema;
+      constraint.schema = *fields.find("schema");
+    }
+  };
+  if (type == json_object) {
+    constraint.kind = Constraint::Kind::json_object;
+    read_schema(format);  // as llama.cpp's users send it
+  } else if (type == json_schema && flat) {
+    read_schema(format);
+  } else if (type == json_schema) {
+    format.require("json_schema", "an object with the schema");
+    Fields wrapped = *format.object("json_schema");
+    read_schema(wrapped);
+    wrapped.finish();
+  }
+  if (type == json_schema && constraint.kind == Constraint::Kind::none) {
+    fail_field(constraint.param, fmt::format("{} is missing; expected a JSON Schema", constraint.param));
+  }
+  format.finish();
+  return constraint;
+}
+
+Constraint read_constraint(Fields& fields) {
+  Constraint constraint;
+  if (auto format = fields.object("response_format")) constraint = read_response_format(*format, false);
+  if (const auto gbnf = fields.text("grammar")) {
+    if (constraint.kind != Constraint::Kind::none) {
+      fail_field("grammar", "grammar and response_format can't both hold; leave one of them out");
+    }
+    constraint.kind = Constraint::Kind::gbnf;
+    constraint.gbnf = *gbnf;
+    constraint.param = "grammar";
+  }
+  return constraint;
+}
+
+namespace {
+
+// The characters that are not among `known`.
+grammar::NodeId others(grammar::AstBuilder& builder, const std::string& known) {
+  std::vector<grammar::CodeRange> ranges;
+  for (const char c : known) ranges.push_back({static_cast<uint32_t>(c), static_cast<uint32_t>(c)});
+  return builder.code_class(std::move(ranges), true);
+}
+
+// How many characters of `mark` end the text "its first `matched` ones, then `next`".
+size_t matched_after(std::string_view mark, size_t matched, char next) {
+  std::string text(mark.substr(0, matched));
+  text += next;
+  size_t length = text.size();
+  while (!mark.starts_with(std::string_view(text).substr(text.size() - length))) --length;
+  return length;
+}
+
+}  // namespace
+
+// An automaton with a rule a state: how much of the mark the text so far ends with.
+grammar::NodeId add_after_mark(grammar::AstBuilder& builder, std::string_view mark, grammar::NodeId rest) {
+  std::string known;
+  for (const char c : mark) {
+    if (known.find(c) == std::string::npos) known += c;
+  }
+  std::vector<grammar::RuleId> states;
+  for (size_t i = 0; i < mark.size(); ++i) states.push_back(builder.declare(fmt::format("mark-{}", i)));
+  const auto go = [&](grammar::NodeId first, size_t matched) {
+    return builder.sequence({first, matched == mark.size() ? rest : builder.reference(states[matched])});
+  };
+  for (size_t i = 0; i < mark.size(); ++i) {
+    std::vector<grammar::NodeId> ways{go(others(builder, known), 0)};
+    for (const char c : known) ways.push_back(go(builder.literal(std::string_view(&c, 1)), matched_after(mark, i, c)));
+    builder.define(states[i], builder.alternatives(std::move(ways)));
+  }
+  return builder.reference(states[0]);
+}
+
+namespace {
+
+std::string key_of(const Constraint& constraint, const ToolUse& tools, bool in_reasoning) {
+  JsonWriter json;
+  json.begin_array().integer(static_cast<int64_t>(constraint.kind)).value(constraint.schema).string(constraint.gbnf);
+  json.boolean(tools.required).boolean(tools.parallel).boolean(in_reasoning).begin_array();
+  for (const chat::ToolSignature& tool : tools.tools) json.string(tool.name).value(tool.parameters);
+  json.end_array().end_array();
+  return json.take();
+}
+
+}  // namespace
+
+GrammarCache::Compiled GrammarCache::cached(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto place = places_.find(key);
+  if (place == places_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, place->second);
+  return place->second->grammar;
+}
+
+void GrammarCache::keep(const std::string& key, const Compiled& grammar) {
+  const std::lock_guard lock(mutex_);
+  if (places_.contains(key)) return;
+  entries_.push_front({key, grammar});
+  places_.emplace(entries_.front().key, entries_.begin());
+  if (entries_.size() <= kMostGrammars) return;
+  places_.erase(entries_.back().key);
+  entries_.pop_back();
+}
+
+namespace {
+
+// The node that an answer matches whole. Errors: those of the front ends.
+grammar::Ast make_ast(const Constraint& constraint, bool in_reasoning, const chat::OutputFormat& format) {
+  if (constraint.kind == Constraint::Kind::gbnf) return grammar::parse_gbnf(constraint.gbnf, "grammar");
+  grammar::AstBuilder builder;
+  grammar::NodeId node = constraint.kind == Constraint::Kind::json_schema
+                             ? grammar::add_json_schema(builder, constraint.schema)
+                             : grammar::add_json_object(builder);
+  if (in_reasoning && format.reasoning != nullptr) {
+    const grammar::NodeId spaces = builder.repeat(builder.code_class({{'\n', '\n'}, {' ', ' '}}), 0, 4);
+    node = add_after_mark(builder, format.reasoning->close, builder.sequence({spaces, node}));
+  }
+  const grammar::RuleId root = builder.declare("root");
+  builder.define(root, node);
+  return std::move(builder).finish(root);
+}
+
+}  // namespace
+
+std::shared_ptr<const grammar::Grammar> GrammarCache::find(const Constraint& constraint, const ToolUse& tools,
+                                                           const chat::OutputFormat& format, bool in_reasoning) {
+  if (constraint.kind == Constraint::Kind::none && !tools.required) return nullptr;
+  const std::string key = key_of(constraint, tools, in_reasoning);
+  if (Compiled found = cached(key)) return found;
+  try {
+    const Compiled compiled = grammar::compile(make_ast(constraint, in_reasoning, format), tokens_);
+    keep(key, compiled);
+    return compiled;
+  } catch (const Error& error) {
+    throw ApiFailure({.status = 400,
+                      .message = fmt::format("{}: {}", constraint.param, error.what()),
+                      .param = constraint.param,
+                      .code = error.code() == ErrorCode::unsupported ? "unsupported_schema" : "invalid_schema"});
+  }
+}
+
+}  // namespace minfer::server::openai

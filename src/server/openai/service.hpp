@@ -1,0 +1,73 @@
+// What the endpoints share: the model and what is made of it once, the thread that writes answers, ids. Owned by
+// Endpoints (routes.hpp); handlers hold it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/http/exchange.hpp"
+#include "server/openai/answer_json.hpp"
+#include "server/openai/answer_thread.hpp"
+#include "server/openai/chat_prompt.hpp"
+#include "server/openai/constraint.hpp"
+#include "server/openai/fields.hpp"
+#include "server/served_model.hpp"
+
+namespace minfer::server::openai {
+
+using ModelSource = std::function<std::shared_ptr<const ServedModel>()>;
+
+// A model, and what the endpoints make of it once.
+struct PreparedModel {
+  explicit PreparedModel(std::shared_ptr<const ServedModel> model)
+      : served(std::move(model)), prompt(*served), grammars(served->token_table) {}
+
+  std::shared_ptr<const ServedModel> served;
+  ChatPrompt prompt;
+  GrammarCache grammars;
+};
+
+class Service {
+ public:
+  Service(ModelSource source, bool is_strict, ResultSink sink)
+      : source_(std::move(source)), is_strict_(is_strict), answers_(std::move(sink)) {}
+
+  // Error: ApiFailure (503) where none is loaded.
+  std::shared_ptr<PreparedModel> model();
+  bool is_strict() const { return is_strict_; }
+  IdSource& ids() { return ids_; }
+  AnswerThread& answers() { return answers_; }
+
+ private:
+  ModelSource source_;
+  bool is_strict_;
+  IdSource ids_;
+  std::mutex mutex_;
+  std::shared_ptr<PreparedModel> prepared_;
+  AnswerThread answers_;
+};
+
+// Reads the field `model`: any name is taken unless the server is strict; answers tell the real one. Error: ApiFailure
+// (404).
+void read_model_name(Fields& fields, const ServedModel& model);
+// Throws the error of a model that isn't served (404).
+[[noreturn]] void fail_unknown_model(const std::string& name, const ServedModel& model);
+// Errors: ApiFailure where the prompt is empty, or longer than the context; `param` names it.
+void check_prompt(const std::vector<int32_t>& prompt, const ServedModel& model, const std::string& param);
+// Token ids of a request; `path` names the list. Errors: ApiFailure for what is no token of the model.
+std::vector<int32_t> read_token_ids(const std::vector<chat::Value>& ids, const std::string& path,
+                                    const ServedModel& model);
+// What an endpoint without a template takes: a text, a list of texts, of token ids, or of lists of those; tokens of
+// each. Texts get BOS and EOS where the model asks for them. Errors: ApiFailure, for none or more than `most` of
+// them too.
+std::vector<std::vector<int32_t>> read_prompts(const chat::Value& value, const std::string& path,
+                                               const ServedModel& model, size_t most);
+// The parts of `choices` answers to one prompt; all but the first wait for what
+// the first one leaves in the prefix cache, where that is anything.
+void add_choices(std::vector<Part>& parts, const std::function<engine::Request(int64_t choice)>& make, int64_t choices);
+
+}  // namespace minfer::server::openai
