@@ -16,9 +16,9 @@ struct ApiError {
   int status = 400;
   std::string message;
   std::string type = "invalid_request_error";
-  std::string param = {};   // the field: "messages[2].content"; empty: null
-  std::string code = {};    // empty: null
-  int retry_after_s = 0;    // above 0: the header Retry-After
+  std::string param = {};  // the field: "messages[2].content"; empty: null
+  std::string code = {};   // empty: null
+  int retry_after_s = 0;   // above 0: the header Retry-After
 };
 
 // An ApiError on its way to whoever answers the request.
@@ -34,8 +34,8 @@ class ApiFailure : public Error {
 // Throws ApiFailure: 400, naming the field.
 [[noreturn]] void fail_field(const std::string& param, const std::string& message);
 
-// What the error being handled (in a catch block) is for a client: an ApiFailure's own, a minfer::Error by its code, all
-// else 500.
+// What the error being handled (in a catch block) is for a client: an ApiFailure's own, a minfer::Error by its code,
+// all else 500.
 ApiError current_api_error();
 // invalid_input and unsupported: 400; busy: 429 with Retry-After; cancelled: 503; all else 500.
 ApiError api_error(const Error& error);

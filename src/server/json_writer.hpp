@@ -1,8 +1,8 @@
 // JSON text, written piece by piece: answers have fixed shapes and are made many times a second, so that a document in
-// between would be built only to be walked once. Commas are the writer's business; that keys and values alternate is the
-// caller's. Text that is not valid UTF-8 is written with U+FFFD in place of its malformed parts, and so is every text
-// that may come out of a model; numbers that JSON can't say (NaN, infinities) are written as null. One thread a writer.
-// Why not nlohmann's: no ordered document without linear lookups, and a fifth of the speed.
+// between would be built only to be walked once. Commas are the writer's business; that keys and values alternate is
+// the caller's. Text that is not valid UTF-8 is written with U+FFFD in place of its malformed parts, and so is every
+// text that may come out of a model; numbers that JSON can't say (NaN, infinities) are written as null. One thread a
+// writer. Why not nlohmann's: no ordered document without linear lookups, and a fifth of the speed.
 #pragma once
 
 #include <cstdint>

@@ -31,11 +31,14 @@ struct AnswerThread::Running {
 
 struct AnswerThread::Message {
   enum class Kind : uint8_t { start, token, end, gone };
+  Message(Kind kind_in, std::shared_ptr<Running> job_in, size_t part_in = 0)
+      : kind(kind_in), job(std::move(job_in)), part(part_in) {}
+
   Kind kind;
   std::shared_ptr<Running> job;
-  size_t part = 0;
-  PartToken token = {};
-  std::unique_ptr<engine::Result> result = {};
+  size_t part;
+  PartToken token;
+  std::unique_ptr<engine::Result> result;
 };
 
 class AnswerThread::Mailbox {
@@ -88,7 +91,9 @@ const ApiError& stopping_error() {
 AnswerThread::AnswerThread(ResultSink sink)
     : sink_(std::move(sink)), mailbox_(std::make_shared<Mailbox>()), thread_([this] { run(); }) {}
 
-AnswerThread::~AnswerThread() { stop(); }
+AnswerThread::~AnswerThread() {
+  stop();
+}
 
 void AnswerThread::stop() {
   mailbox_->close();
@@ -100,7 +105,7 @@ void AnswerThread::start(Job job) {
   running->job = std::move(job);
   running->parts.resize(running->job.parts.size());
   running->open = running->parts.size();
-  if (!mailbox_->put({.kind = Message::Kind::start, .job = running})) running->job.answer->fail(stopping_error());
+  if (!mailbox_->put({Message::Kind::start, running})) running->job.answer->fail(stopping_error());
 }
 
 void AnswerThread::run() {
@@ -144,24 +149,21 @@ void AnswerThread::begin(const std::shared_ptr<Running>& job) {
   }
   job->job.answer->begin();
   job->job.responder->on_gone([mailbox = mailbox_, weak = std::weak_ptr(job)] {
-    if (auto running = weak.lock()) mailbox->put({.kind = Message::Kind::gone, .job = std::move(running)});
+    if (auto running = weak.lock()) mailbox->put({Message::Kind::gone, std::move(running)});
   });
 }
 
 void AnswerThread::submit(const std::shared_ptr<Running>& job, size_t part) {
-  const auto copy_token = [](const engine::DrawnToken& token, std::string_view text) {
-    return PartToken{token.id, std::string(text), token.logprob, {token.top.begin(), token.top.end()}};
-  };
   engine::Listener listener;
-  listener.on_token = [mailbox = mailbox_, job, part, copy_token](const engine::DrawnToken& token,
-                                                                 std::string_view text) {
-    mailbox->put({.kind = Message::Kind::token, .job = job, .part = part, .token = copy_token(token, text)});
+  listener.on_token = [mailbox = mailbox_, job, part](const engine::DrawnToken& token, std::string_view text) {
+    Message message(Message::Kind::token, job, part);
+    message.token = {token.id, std::string(text), token.logprob, {token.top.begin(), token.top.end()}};
+    mailbox->put(std::move(message));
   };
   listener.on_end = [mailbox = mailbox_, job, part](const engine::Result& result) {
-    mailbox->put({.kind = Message::Kind::end,
-                  .job = job,
-                  .part = part,
-                  .result = std::make_unique<engine::Result>(result)});
+    Message message(Message::Kind::end, job, part);
+    message.result = std::make_unique<engine::Result>(result);
+    mailbox->put(std::move(message));
   };
   Running::PartState& state = job->parts[part];
   state.id = job->job.model->engine->submit(std::move(job->job.parts[part].request), std::move(listener));

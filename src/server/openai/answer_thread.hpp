@@ -1,7 +1,7 @@
 // Where answers are made: one thread that owns every running answer. The HTTP threads hand it jobs (one HTTP request's
-// engine requests, "parts", and the Answer that writes them down); it submits the parts, and the engine's listeners hand
-// it tokens through a mailbox, so that the engine's thread does no more than copy a token's text. JSON is made and sent
-// here. All of a job is seen by this thread alone; only the mailbox is shared.
+// engine requests, "parts", and the Answer that writes them down); it submits the parts, and the engine's listeners
+// hand it tokens through a mailbox, so that the engine's thread does no more than copy a token's text. JSON is made and
+// sent here. All of a job is seen by this thread alone; only the mailbox is shared.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct PartToken {
   std::vector<engine::TokenLogprob> top = {};
 };
 
-// Writes the parts of a job down for the client. Calls come from the answers' thread, in the order of the engine's; what
-// they throw fails the job.
+// Writes the parts of a job down for the client. Calls come from the answers' thread, in the order of the engine's;
+// what they throw fails the job.
 class Answer {
  public:
   virtual ~Answer() = default;

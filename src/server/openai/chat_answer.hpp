@@ -1,7 +1,7 @@
-// The answer of /v1/chat/completions: whole, or as a stream of chunks. Each choice's text goes through the parser of the
-// model's format, which tells content, reasoning and tool calls apart. Chunks as OpenAI sends them: the role first, then
-// deltas, the finish reason, the usage where asked for, [DONE]. On the answers' thread.
-// Source: https://platform.openai.com/docs/api-reference/chat.
+// The answer of /v1/chat/completions: whole, or as a stream of chunks. Each choice's text goes through the parser of
+// the model's format, which tells content, reasoning and tool calls apart. Chunks as OpenAI sends them: the role first,
+// then deltas, the finish reason, the usage where asked for, [DONE]. On the answers' thread. Source:
+// https://platform.openai.com/docs/api-reference/chat.
 #pragma once
 
 #include <memory>

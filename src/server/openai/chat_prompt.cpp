@@ -176,7 +176,8 @@ void write_tools_as_text(chat::Conversation& conversation, const MessageForm& fo
   for (chat::Message& message : conversation.messages) {
     if (const chat::Value* calls = message.more.find("tool_calls")) {
       const std::string text = content_text(message);
-      message = text_message("assistant", text.empty() ? calls_as_text(*calls) : text + "\n" + calls_as_text(*calls), form);
+      message =
+          text_message("assistant", text.empty() ? calls_as_text(*calls) : text + "\n" + calls_as_text(*calls), form);
     }
     const bool is_result = message.role == "tool";
     if (is_result) {
@@ -191,7 +192,8 @@ void write_tools_as_text(chat::Conversation& conversation, const MessageForm& fo
     const bool is_first = messages.empty() && !is_result && !system.empty();
     if (is_first && message.role == (form.knows_system ? "system" : "user")) {
       const std::string text = content_text(message);
-      message = text_message(message.role.c_str(), form.knows_system ? text + "\n\n" + system : system + "\n" + text, form);
+      message =
+          text_message(message.role.c_str(), form.knows_system ? text + "\n\n" + system : system + "\n" + text, form);
       system.clear();
     }
     messages.push_back(std::move(message));

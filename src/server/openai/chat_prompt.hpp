@@ -20,9 +20,9 @@ class ChatPrompt {
 
   const MessageForm& form() const { return form_; }
   const chat::OutputFormat& format() const { return format_; }
-  // The prompt's text. Fills in the special tokens. `continue_final`: the last message is an assistant's, and the prompt
-  // ends within it. Errors: ApiFailure where there is no template, where the template refuses the messages (with its
-  // message), or where the last message isn't found in what it makes.
+  // The prompt's text. Fills in the special tokens. `continue_final`: the last message is an assistant's, and the
+  // prompt ends within it. Errors: ApiFailure where there is no template, where the template refuses the messages (with
+  // its message), or where the last message isn't found in what it makes.
   std::string render(chat::Conversation conversation, bool continue_final = false) const;
   // Special tokens in `text` are taken as such, and none is added: the template writes them.
   std::vector<int32_t> encode(const std::string& text) const;

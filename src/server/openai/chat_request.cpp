@@ -32,8 +32,8 @@ int64_t read_max_tokens(Fields& fields) {
   const auto most = fields.integer("max_tokens", 1, kMostTokens);
   const auto completion = fields.integer("max_completion_tokens", 1, kMostTokens);
   if (most && completion && *most != *completion) {
-    fail_field("max_tokens", fmt::format("max_tokens is {} and max_completion_tokens {}; send one of them", *most,
-                                         *completion));
+    fail_field("max_tokens",
+               fmt::format("max_tokens is {} and max_completion_tokens {}; send one of them", *most, *completion));
   }
   return completion ? *completion : most.value_or(-1);
 }
@@ -110,9 +110,9 @@ void read_conversation(Fields& fields, const PreparedModel& model, ChatRequest& 
     request.tools.tools = std::move(read.signatures);
   }
   read_tool_choice(fields, request, false);
-  constexpr std::initializer_list<std::string_view> kEfforts = {"none", "minimal", "low", "medium", "high", "xhigh"};
+  constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
   if (const auto effort = fields.choice("reasoning_effort", kEfforts)) {
-    set_reasoning_effort(conversation, std::data(kEfforts)[*effort]);
+    set_reasoning_effort(conversation, kEfforts[*effort]);
   }
   if (auto switches = fields.object("chat_template_kwargs")) {
     for (const auto& [name, value] : switches->members().entries()) conversation.more.set(name, value);

@@ -38,8 +38,8 @@ void set_reasoning_effort(chat::Conversation& conversation, std::string_view eff
 // What the engine and the answer's writer need.
 struct PreparedChat {
   std::string prompt;
-  std::vector<Part> parts;                     // a choice each
-  std::vector<chat::OutputParser> parsers;     // likewise
+  std::vector<Part> parts;                  // a choice each
+  std::vector<chat::OutputParser> parsers;  // likewise
 };
 
 // The prompt's text.

@@ -19,7 +19,8 @@ struct Choice {
 };
 
 int64_t count_characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
+  return std::count_if(text.begin(), text.end(),
+                       [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; });
 }
 
 class CompletionAnswer : public Answer {

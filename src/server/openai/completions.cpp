@@ -76,7 +76,7 @@ void handle_completions(Service& service, const HttpRequest& http, const std::sh
   Fields fields(body, "", service.is_strict());
   const CompletionRequest request = read_completion_request(fields, *model->served);
   const auto grammar = model->grammars.find(request.constraint, {}, model->prompt.format(), false);
-  Job job{.endpoint = kCompletionsPath, .model = model->served, .responder = responder};
+  Job job{.endpoint = kCompletionsPath, .model = model->served, .responder = responder, .parts = {}, .answer = {}};
   for (const std::vector<int32_t>& prompt : request.prompts) {
     const auto make = [&](int64_t choice) {
       engine::Request made = make_request(request.generation, prompt, request.max_tokens, choice);

@@ -105,13 +105,13 @@ void handle_embeddings(Service& service, const HttpRequest& http, const std::sha
   const auto format = fields.choice("encoding_format", {"float", "base64"});
   const auto dimensions = fields.integer("dimensions", 1, kMostTokens);
   if (dimensions && *dimensions != served.embedding_width) {
-    fail_field("dimensions", fmt::format("dimensions is {}; the model's embeddings have {}", *dimensions,
-                                         served.embedding_width));
+    fail_field("dimensions",
+               fmt::format("dimensions is {}; the model's embeddings have {}", *dimensions, served.embedding_width));
   }
   fields.ignore({"user"});
   fields.finish();
   const auto window = static_cast<size_t>(std::max<int64_t>(served.parallel, 1));
-  Job job{.endpoint = kEmbeddingsPath, .model = model->served, .responder = responder};
+  Job job{.endpoint = kEmbeddingsPath, .model = model->served, .responder = responder, .parts = {}, .answer = {}};
   for (size_t i = 0; i < prompts.size(); ++i) {
     engine::Request request;
     request.prompt = prompts[i];

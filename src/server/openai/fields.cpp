@@ -53,7 +53,8 @@ std::string describe(const chat::Value& value) {
 }
 
 void fail_type(const std::string& param, const chat::Value& value, std::string_view expected) {
-  fail_field(param, fmt::format("{} is {}; expected {}", param.empty() ? "the request" : param, describe(value), expected));
+  fail_field(param,
+             fmt::format("{} is {}; expected {}", param.empty() ? "the request" : param, describe(value), expected));
 }
 
 chat::Value parse_body(std::string_view body) {
@@ -135,15 +136,17 @@ std::optional<Fields> Fields::object(std::string_view name) {
   return Fields(*value, path(name), strict_);
 }
 
-std::optional<size_t> Fields::choice(std::string_view name, std::initializer_list<std::string_view> choices) {
+std::optional<size_t> Fields::choice(std::string_view name, std::span<const std::string_view> choices) {
   const chat::Value* value = find(name);
   if (value == nullptr) return std::nullopt;
-  const auto* found = value->is_string() ? std::find(choices.begin(), choices.end(), value->as_string()) : choices.end();
+  const auto found = value->is_string() ? std::find(choices.begin(), choices.end(), value->as_string()) : choices.end();
   if (found == choices.end()) fail_type(path(name), *value, fmt::format("one of {}", fmt::join(choices, ", ")));
   return static_cast<size_t>(found - choices.begin());
 }
 
-void Fields::ignore(std::initializer_list<std::string_view> names) { known_.insert(known_.end(), names); }
+void Fields::ignore(std::initializer_list<std::string_view> names) {
+  known_.insert(known_.end(), names);
+}
 
 void Fields::refuse(std::string_view name, std::string_view way_out) {
   const chat::Value* value = find(name);

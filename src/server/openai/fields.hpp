@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,7 +42,10 @@ class Fields {
   const std::vector<chat::Value>* list(std::string_view name);
   std::optional<Fields> object(std::string_view name);
   // The index of one of `choices`.
-  std::optional<size_t> choice(std::string_view name, std::initializer_list<std::string_view> choices);
+  std::optional<size_t> choice(std::string_view name, std::span<const std::string_view> choices);
+  std::optional<size_t> choice(std::string_view name, std::initializer_list<std::string_view> choices) {
+    return choice(name, std::span(choices.begin(), choices.size()));
+  }
 
   // Known, and without effect here whatever its value.
   void ignore(std::initializer_list<std::string_view> names);

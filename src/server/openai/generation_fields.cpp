@@ -145,8 +145,8 @@ void check_mirostat(Fields& fields, SamplerParams& params) {
   if (params.mirostat == 0 || fields.find("mirostat") == nullptr) return;
   for (const std::string_view name : {"top_k", "top_p", "min_p", "typical_p", "xtc_probability"}) {
     if (fields.find(name) == nullptr) continue;
-    fail_field(std::string(name), fmt::format("mirostat {} and {} can't both hold; leave one of them out",
-                                              params.mirostat, name));
+    fail_field(std::string(name),
+               fmt::format("mirostat {} and {} can't both hold; leave one of them out", params.mirostat, name));
   }
   if (params.temperature == 0) {
     fail_field("temperature", fmt::format("mirostat {} and temperature 0 can't both hold", params.mirostat));

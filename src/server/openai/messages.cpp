@@ -84,7 +84,7 @@ chat::Value read_tool_calls(const std::vector<chat::Value>& calls, const std::st
   return chat::Value::list(std::move(items));
 }
 
-constexpr std::initializer_list<std::string_view> kRoles = {"system", "developer", "user", "assistant", "tool"};
+constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
 
 std::string read_role(Fields& fields, const MessageForm& form) {
   const chat::Value& role = fields.require("role", "a role");
@@ -93,7 +93,7 @@ std::string read_role(Fields& fields, const MessageForm& form) {
                                                 "tool_call_id",
                                                 fields.path("role")));
   }
-  const std::string_view name = std::data(kRoles)[*fields.choice("role", kRoles)];
+  const std::string_view name = kRoles[*fields.choice("role", kRoles)];
   return std::string(name == "developer" && !form.knows_developer ? "system" : name);
 }
 
@@ -114,8 +114,8 @@ chat::Message read_message(const chat::Value& value, const std::string& path, co
     fields.refuse("function_call", "send tool_calls");
     fields.ignore({"refusal", "annotations", "audio"});
   }
-  const bool may_be_empty = is_assistant && (message.more.find("tool_calls") != nullptr ||
-                                             fields.find("reasoning_content") != nullptr);
+  const bool may_be_empty =
+      is_assistant && (message.more.find("tool_calls") != nullptr || fields.find("reasoning_content") != nullptr);
   if (message.content.is_none() && !may_be_empty) {
     fail_field(fields.path("content"),
                fmt::format("{} is missing; expected a text, or a list of text parts", fields.path("content")));
@@ -182,7 +182,8 @@ std::vector<chat::Message> read_messages(const std::vector<chat::Value>& message
 std::string read_tool_name(Fields& function) {
   std::string name = require_text(function, "name");
   const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
   };
   if (name.size() > kMostNameBytes || !std::all_of(name.begin(), name.end(), is_allowed)) {
     fail_type(function.path("name"), chat::Value::string(name),

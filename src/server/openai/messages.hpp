@@ -15,10 +15,10 @@ inline constexpr size_t kMostTools = 1024;
 
 // How a template wants what may be written in two ways. Found out once a model (chat_prompt.hpp).
 struct MessageForm {
-  bool content_parts = false;      // content is a list of parts, never a text
-  bool argument_objects = true;    // a call's arguments are an object, not JSON text
-  bool knows_developer = false;    // has the role "developer"; else those messages are "system"
-  bool knows_system = true;        // shows a system message
+  bool content_parts = false;    // content is a list of parts, never a text
+  bool argument_objects = true;  // a call's arguments are an object, not JSON text
+  bool knows_developer = false;  // has the role "developer"; else those messages are "system"
+  bool knows_system = true;      // shows a system message
 };
 
 // `path` is of the list: "messages". Errors: ApiFailure.
@@ -34,7 +34,7 @@ chat::Value make_tool_call(const std::string& id, const std::string& name, const
                            const MessageForm& form);
 
 struct Tools {
-  chat::Value definitions;                    // as the template takes them; none where there are none
+  chat::Value definitions;  // as the template takes them; none where there are none
   std::vector<chat::ToolSignature> signatures;
 };
 

@@ -21,11 +21,11 @@ enum class ItemKind : uint8_t { reasoning, message, call };
 struct Item {
   ItemKind kind;
   std::string id;
-  std::string text;  // or the arguments of a call
-  std::string name;
-  std::string call_id;
-  std::string logprobs;  // tokens as JSON, separated by commas
-  size_t call = 0;       // the parser's number
+  std::string text = {};  // or the arguments of a call
+  std::string name = {};
+  std::string call_id = {};
+  std::string logprobs = {};  // tokens as JSON, separated by commas
+  size_t call = 0;            // the parser's number
   std::string_view status = "in_progress";
 };
 

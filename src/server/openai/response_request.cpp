@@ -67,9 +67,9 @@ class InputReader {
   }
 
   void add_message(Fields& fields) {
-    constexpr std::initializer_list<std::string_view> kRoles = {"system", "developer", "user", "assistant"};
+    constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant"};
     fields.require("role", "a role");
-    std::string_view role = std::data(kRoles)[*fields.choice("role", kRoles)];
+    std::string_view role = kRoles[*fields.choice("role", kRoles)];
     const chat::Value& content = fields.require("content", "a text, or a list of text parts");
     const std::string text =
         read_content(content, fields.path("content"), {"input_text", "output_text", "text", "refusal"});
@@ -184,9 +184,9 @@ void read_response_tools(Fields& fields, ChatRequest& request) {
 void read_reasoning(Fields& fields, ChatRequest& request) {
   auto reasoning = fields.object("reasoning");
   if (!reasoning) return;
-  constexpr std::initializer_list<std::string_view> kEfforts = {"none", "minimal", "low", "medium", "high", "xhigh"};
+  constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
   if (const auto effort = reasoning->choice("effort", kEfforts)) {
-    set_reasoning_effort(request.conversation, std::data(kEfforts)[*effort]);
+    set_reasoning_effort(request.conversation, kEfforts[*effort]);
   }
   reasoning->ignore({"summary", "generate_summary"});
   reasoning->finish();

@@ -31,13 +31,13 @@ constexpr Row kRows[] = {
 }  // namespace
 
 Endpoints::Endpoints(EndpointOptions options)
-    : service_(std::make_shared<Service>(std::move(options.model), options.strict_fields,
-                                         std::move(options.on_result))) {}
+    : service_(
+          std::make_shared<Service>(std::move(options.model), options.strict_fields, std::move(options.on_result))) {}
 
 std::vector<Route> Endpoints::routes() const {
   std::vector<Route> routes;
   for (const Row& row : kRows) {
-    Route route{.method = row.method, .path = row.path};
+    Route route{.method = row.method, .path = row.path, .handler = {}};
     route.handler = [service = service_, handler = row.handler](const HttpRequest& request,
                                                                 const std::shared_ptr<Responder>& responder) {
       try {
@@ -51,6 +51,8 @@ std::vector<Route> Endpoints::routes() const {
   return routes;
 }
 
-void Endpoints::stop() { service_->answers().stop(); }
+void Endpoints::stop() {
+  service_->answers().stop();
+}
 
 }  // namespace minfer::server::openai

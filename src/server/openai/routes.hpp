@@ -10,7 +10,7 @@
 namespace minfer::server::openai {
 
 struct EndpointOptions {
-  ModelSource model;          // null until one is loaded
+  ModelSource model;           // null until one is loaded
   bool strict_fields = false;  // unknown fields of requests are refused
   ResultSink on_result = {};   // hears of each engine request that has ended
 };
