@@ -45,7 +45,7 @@ std::string with(const std::string& more) { return fmt::format("{{{}, {}}}", kHi
 
 TEST(ChatRequest, MessagesGoThroughTheTemplate) {
   Reader reader;
-  EXPECT_EQ(reader.render(with(R"("model": "any")")).size(), 0U + 55U - 1U);
+  EXPECT_EQ(reader.render(with(R"("model": "tiny")")), "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n");
 }
 
 TEST(ChatRequest, ContentPartsAreJoined) {
