@@ -25,7 +25,8 @@ const test::TestModel& model() {
 // Qwen's format: tool calls of the Hermes form, and <think>.
 chat::OutputFormat format() {
   return chat::detect_output_format(
-      "<think></think> {{ tools }} <tool_call>\n{\"name\": <function-name>, \"arguments\": <args-json-object>}\n</tool_call>",
+      "<think></think> {{ tools }} <tool_call>\n{\"name\": <function-name>, \"arguments\": "
+      "<args-json-object>}\n</tool_call>",
       [](std::string_view) { return false; });
 }
 
@@ -33,7 +34,9 @@ chat::OutputParser parser(std::vector<chat::ToolSignature> tools = {}) {
   return chat::OutputParser(format(), std::move(tools), "<|im_start|>assistant\n");
 }
 
-PartToken text_token(std::string text) { return {.id = 'x', .text = std::move(text)}; }
+PartToken text_token(std::string text) {
+  return {.id = 'x', .text = std::move(text)};
+}
 
 engine::Result result(engine::StopReason reason, int64_t generated = 2) {
   engine::Result made;
@@ -111,9 +114,10 @@ TEST(ChatAnswer, StreamTellsTheUsageWhereAsked) {
   run.answer->finish();
   ASSERT_THAT(run.responder->frames, SizeIs(5));
   EXPECT_THAT(run.responder->frames[1], HasSubstr(R"("finish_reason":null}],"usage":null})"));
-  EXPECT_EQ(run.responder->frames[3],
-            std::string(R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,"model":"tiny","choices":[],)") +
-                kUsage + "}");
+  EXPECT_EQ(
+      run.responder->frames[3],
+      std::string(R"({"id":"chatcmpl-1","object":"chat.completion.chunk","created":7,"model":"tiny","choices":[],)") +
+          kUsage + "}");
 }
 
 TEST(ChatAnswer, ReasoningIsApartAndCounted) {
@@ -131,7 +135,8 @@ const std::vector<chat::ToolSignature> kTools = {{"add", {}}};
 TEST(ChatAnswer, CallsAreStreamedWithTheirArguments) {
   ChatRun run(true, kTools);
   bool more = true;
-  for (const char* text : {"<tool_call>\n", "{\"name\": \"add\", \"arg", "uments\": {\"a\"", ": 1}}", "\n</tool_call>"}) {
+  for (const char* text :
+       {"<tool_call>\n", "{\"name\": \"add\", \"arg", "uments\": {\"a\"", ": 1}}", "\n</tool_call>"}) {
     EXPECT_TRUE(more);
     more = run.answer->token(0, text_token(text));
   }
@@ -166,8 +171,10 @@ TEST(ChatAnswer, AWholeCallHasNoContent) {
   run.answer->end(0, result(engine::StopReason::end_of_generation));
   run.answer->finish();
   EXPECT_THAT(run.responder->response->body, HasSubstr(R"("content":null,"refusal":null,"tool_calls":[{"id":"call_)"));
-  EXPECT_THAT(run.responder->response->body,
-              HasSubstr(R"("function":{"name":"add","arguments":"{\"a\": 1}"}}]},"logprobs":null,"finish_reason":"tool_calls")"));
+  EXPECT_THAT(
+      run.responder->response->body,
+      HasSubstr(
+          R"("function":{"name":"add","arguments":"{\"a\": 1}"}}]},"logprobs":null,"finish_reason":"tool_calls")"));
 }
 
 TEST(ChatAnswer, ACallOfAnUnknownToolStaysContent) {
@@ -213,9 +220,10 @@ TEST(ChatAnswer, AFailureEndsAStreamAsOne) {
   ChatRun run(true);
   run.answer->token(0, text_token("a"));
   run.answer->fail({.status = 500, .message = "lost", .type = "server_error", .code = "device"});
-  EXPECT_THAT(run.responder->frames,
-              ElementsAre(chunk(kRole), chunk(R"({"content":"a"})"),
-                          R"({"error":{"message":"lost","type":"server_error","param":null,"code":"device"}})", "[DONE]"));
+  EXPECT_THAT(
+      run.responder->frames,
+      ElementsAre(chunk(kRole), chunk(R"({"content":"a"})"),
+                  R"({"error":{"message":"lost","type":"server_error","param":null,"code":"device"}})", "[DONE]"));
   EXPECT_TRUE(run.responder->ended);
   ChatRun whole(false);
   whole.answer->fail({.status = 429, .message = "full", .retry_after_s = 1});
@@ -297,23 +305,22 @@ struct ResponseRun {
 
 TEST(ResponseAnswer, StreamTellsItemsAndEndsWithTheWhole) {
   ResponseRun run(true, kTools);
-  for (const char* text : {"<think>", "hm", "</think>", "I add.", "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n",
-                           "</tool_call>"}) {
+  for (const char* text : {"<think>", "hm", "</think>", "I add.",
+                           "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n", "</tool_call>"}) {
     run.answer->token(0, text_token(text));
   }
   run.answer->end(0, result(engine::StopReason::end_of_generation));
   run.answer->finish();
   std::vector<std::string> names = run.responder->names;
   names.erase(std::unique(names.begin(), names.end()), names.end());
-  EXPECT_THAT(names, ElementsAre("response.created", "response.in_progress", "response.output_item.added",
-                                 "response.content_part.added", "response.reasoning_text.delta",
-                                 "response.reasoning_text.done", "response.content_part.done",
-                                 "response.output_item.done", "response.output_item.added",
-                                 "response.content_part.added", "response.output_text.delta",
-                                 "response.output_text.done", "response.content_part.done",
-                                 "response.output_item.done", "response.output_item.added",
-                                 "response.function_call_arguments.delta", "response.function_call_arguments.done",
-                                 "response.output_item.done", "response.completed"));
+  EXPECT_THAT(
+      names, ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                         "response.content_part.added", "response.reasoning_text.delta", "response.reasoning_text.done",
+                         "response.content_part.done", "response.output_item.done", "response.output_item.added",
+                         "response.content_part.added", "response.output_text.delta", "response.output_text.done",
+                         "response.content_part.done", "response.output_item.done", "response.output_item.added",
+                         "response.function_call_arguments.delta", "response.function_call_arguments.done",
+                         "response.output_item.done", "response.completed"));
   for (size_t i = 0; i < run.responder->frames.size(); ++i) {
     const Value event = chat::value_from_json(run.responder->frames[i]);
     EXPECT_EQ(event.as_dict().find("sequence_number")->as_int(), static_cast<int64_t>(i));
@@ -337,9 +344,10 @@ TEST(ResponseAnswer, ACutAnswerIsIncomplete) {
   run.answer->end(0, result(engine::StopReason::max_tokens));
   run.answer->finish();
   const std::string& body = run.responder->response->body;
-  EXPECT_THAT(body, testing::StartsWith(
-                        R"({"id":"resp_1","object":"response","created_at":7,"status":"incomplete","error":null,)"
-                        R"("incomplete_details":{"reason":"max_output_tokens"},"model":"tiny","store":false,"output":[)"));
+  EXPECT_THAT(body,
+              testing::StartsWith(
+                  R"({"id":"resp_1","object":"response","created_at":7,"status":"incomplete","error":null,)"
+                  R"("incomplete_details":{"reason":"max_output_tokens"},"model":"tiny","store":false,"output":[)"));
   EXPECT_THAT(body, HasSubstr(R"("content":[{"type":"output_text","text":"Hel","annotations":[],"logprobs":[]}],)"
                               R"("status":"incomplete"}])"));
 }

@@ -41,7 +41,9 @@ struct Reader {
 constexpr const char* kHi = R"("messages": [{"role": "user", "content": "hi"}])";
 constexpr const char* kTool = R"({"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}})";
 
-std::string with(const std::string& more) { return fmt::format("{{{}, {}}}", kHi, more); }
+std::string with(const std::string& more) {
+  return fmt::format("{{{}, {}}}", kHi, more);
+}
 
 TEST(ChatRequest, MessagesGoThroughTheTemplate) {
   Reader reader;
@@ -60,14 +62,15 @@ TEST(ChatRequest, CallsGoToTheTemplateAsObjects) {
   Reader reader;
   EXPECT_TRUE(reader.model.prompt.form().argument_objects);
   EXPECT_FALSE(reader.model.prompt.form().content_parts);
-  EXPECT_EQ(reader.render(R"({"messages": [{"role": "user", "content": "1+2?"},
+  EXPECT_EQ(
+      reader.render(R"({"messages": [{"role": "user", "content": "1+2?"},
       {"role": "assistant", "content": null, "tool_calls": [
         {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{\"b\": 2, \"a\": 1}"}}]},
       {"role": "tool", "tool_call_id": "c1", "content": "3"}], "tools": [)" +
-                          std::string(kTool) + "]}"),
-            "<|im_start|>system\nTools: <tool_call>" + std::string(kTool) +
-                "<|im_end|>\n<|im_start|>user\n1+2?<|im_end|>\n<|im_start|>assistant\n<tool_call>add: {\"b\": 2, \"a\": "
-                "1}</tool_call><|im_end|>\n<|im_start|>tool\n3<|im_end|>\n<|im_start|>assistant\n");
+                    std::string(kTool) + "]}"),
+      "<|im_start|>system\nTools: <tool_call>" + std::string(kTool) +
+          "<|im_end|>\n<|im_start|>user\n1+2?<|im_end|>\n<|im_start|>assistant\n<tool_call>add: {\"b\": 2, \"a\": "
+          "1}</tool_call><|im_end|>\n<|im_start|>tool\n3<|im_end|>\n<|im_start|>assistant\n");
 }
 
 TEST(ChatRequest, TemplatesThatWantTextArgumentsOrPartsGetThem) {
@@ -82,7 +85,8 @@ TEST(ChatRequest, TemplatesThatWantTextArgumentsOrPartsGetThem) {
 
 TEST(ChatRequest, AFinalMessageMayBeContinued) {
   Reader reader;
-  const std::string messages = R"("messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hel "}])";
+  const std::string messages =
+      R"("messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Hel "}])";
   EXPECT_EQ(reader.render("{" + messages + R"(, "continue_final_message": true})"),
             "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nHel");
   EXPECT_THAT(reader.render("{" + messages + "}"), HasSubstr("Hel <|im_end|>\n<|im_start|>assistant\n"));
@@ -120,8 +124,11 @@ TEST(ChatRequest, ATemplatesRefusalIsTheClients) {
 
 TEST(ChatRequest, ToolChoices) {
   Reader reader;
-  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "sub"}}, )" + std::string(kTool) + "]";
-  const auto choose = [&](const std::string& choice) { return reader.read(with(tools + R"(, "tool_choice": )" + choice)); };
+  const std::string tools =
+      R"("tools": [{"type": "function", "function": {"name": "sub"}}, )" + std::string(kTool) + "]";
+  const auto choose = [&](const std::string& choice) {
+    return reader.read(with(tools + R"(, "tool_choice": )" + choice));
+  };
   EXPECT_THAT(choose(R"("auto")").tools.tools, SizeIs(2));
   EXPECT_FALSE(choose(R"("auto")").tools.required);
   EXPECT_TRUE(choose(R"("required")").tools.required);
@@ -180,7 +187,8 @@ TEST(ChatRequest, Limits) {
   EXPECT_THAT(reader.failure(with(R"("top_logprobs": 2)")), HasSubstr("goes with logprobs true"));
   const std::string text(2000, 'x');
   EXPECT_EQ(failure_of([&] {
-              const ChatRequest request = reader.read(R"({"messages": [{"role": "user", "content": ")" + text + R"("}]})");
+              const ChatRequest request =
+                  reader.read(R"({"messages": [{"role": "user", "content": ")" + text + R"("}]})");
               prepare_chat(reader.model, request);
             }),
             "400 messages context_length_exceeded: the prompt has 2044 tokens, the context 1000; shorten it, or start "
@@ -198,9 +206,10 @@ TEST(ChatRequest, WrongMessagesAreNamed) {
   EXPECT_EQ(reader.failure(R"({"messages": [{"role": "user", "content": 5}]})"),
             "400 messages[0].content -: messages[0].content is the number 5; expected a text, or a list of text parts");
   EXPECT_THAT(reader.failure(R"({"messages": [{"role": "user"}]})"), HasSubstr("400 messages[0].content -:"));
-  EXPECT_EQ(reader.failure(R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})"),
-            "400 messages[0].content[0] unsupported_content: messages[0].content[0] is a part of type 'image_url'; this "
-            "server reads text parts only");
+  EXPECT_EQ(
+      reader.failure(R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})"),
+      "400 messages[0].content[0] unsupported_content: messages[0].content[0] is a part of type 'image_url'; this "
+      "server reads text parts only");
   EXPECT_THAT(reader.failure(with(R"("functions": [])")), HasSubstr("400 functions unsupported_parameter:"));
   EXPECT_THAT(reader.failure(with(R"("bogus": 1)")), HasSubstr("400 bogus unknown_parameter:"));
   EXPECT_EQ(reader.failure(with(R"("bogus": 1)"), false), "no error");
@@ -210,9 +219,9 @@ TEST(ChatRequest, WrongMessagesAreNamed) {
 
 TEST(ChatRequest, ChoicesWaitForTheFirstOnesPrefix) {
   Reader reader;
-  const PreparedChat shared = prepare_chat(
-      reader.model, reader.read(R"({"messages": [{"role": "user", "content": ")" + std::string(100, 'x') +
-                                R"("}], "n": 3, "seed": 7, "max_tokens": 4})"));
+  const PreparedChat shared =
+      prepare_chat(reader.model, reader.read(R"({"messages": [{"role": "user", "content": ")" + std::string(100, 'x') +
+                                             R"("}], "n": 3, "seed": 7, "max_tokens": 4})"));
   ASSERT_THAT(shared.parts, SizeIs(3));
   EXPECT_EQ(shared.parts[0].when, Part::When::at_once);
   EXPECT_EQ(shared.parts[2].when, Part::When::after_first_token);

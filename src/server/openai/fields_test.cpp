@@ -31,11 +31,11 @@ TEST(Fields, ReadsEachType) {
 }
 
 TEST(Fields, NamesTheFieldWhatWasFoundAndExpected) {
-  const chat::Value body = parse_body(R"({"t": 3, "i": 2.5, "big": 11, "b": "yes", "l": {}, "c": "three", "o": [1, 2]})");
+  const chat::Value body =
+      parse_body(R"({"t": 3, "i": 2.5, "big": 11, "b": "yes", "l": {}, "c": "three", "o": [1, 2]})");
   Fields fields(body, "messages[2]", false);
   const auto failure = [&](auto read) { return failure_of([&] { read(); }); };
-  EXPECT_EQ(failure([&] { fields.text("t"); }),
-            "400 messages[2].t -: messages[2].t is the number 3; expected a text");
+  EXPECT_EQ(failure([&] { fields.text("t"); }), "400 messages[2].t -: messages[2].t is the number 3; expected a text");
   EXPECT_EQ(failure([&] { fields.integer("i", 0, 10); }),
             "400 messages[2].i -: messages[2].i is the number 2.5; expected an integer of 0 to 10");
   EXPECT_EQ(failure([&] { fields.integer("big", 0, 10); }),

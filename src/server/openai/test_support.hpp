@@ -44,7 +44,8 @@ class RecordingResponder : public Responder {
 inline constexpr std::string_view kTemplate =
     "{%- if tools %}<|im_start|>system\nTools: <tool_call>{% for t in tools %}{{ t | tojson }}{% endfor %}<|im_end|>\n"
     "{% endif %}{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
-    "{%- for c in m.tool_calls or [] %}<tool_call>{{ c.function.name }}: {{ c.function.arguments | tojson }}</tool_call>"
+    "{%- for c in m.tool_calls or [] %}<tool_call>{{ c.function.name }}: {{ c.function.arguments | tojson "
+    "}}</tool_call>"
     "{%- endfor %}<|im_end|>\n{% endfor %}"
     "{%- if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
