@@ -59,7 +59,26 @@ void check_request(const Request& request, Runner& runner) {
     fail(ErrorCode::invalid_input, "top_logprobs is {}; expected 0 to {}, or -1", request.top_logprobs,
          kMostTopLogprobs);
   }
+  if (request.pooling && (has_session || request.grammar != nullptr || request.top_logprobs >= 0)) {
+    fail(ErrorCode::invalid_input, "an embedding has no session, grammar or log-probabilities; leave them out");
+  }
   runner.check_tokens(request.prompt);
+}
+
+Pooling pooling_of(const model::Config& config) {
+  switch (config.pooling) {
+    case model::Pooling::mean:
+      return Pooling::mean;
+    case model::Pooling::none:
+    case model::Pooling::last:
+      return Pooling::last;
+    case model::Pooling::first:
+    case model::Pooling::rank:
+      break;
+  }
+  fail(ErrorCode::unsupported, "{}.pooling_type is {} ({}); expected 1 (mean) or 3 (last); ask for one of these",
+       config.architecture, static_cast<int>(config.pooling),
+       config.pooling == model::Pooling::first ? "first token" : "rank");
 }
 
 }  // namespace
@@ -74,6 +93,7 @@ Batcher::Batcher(Runner& runner, const tokenizer::Tokenizer& tokenizer, const Ba
   running_.reserve(streams);
   pending_.reserve(streams);
   shares_.reserve(streams);
+  rows_of_kind_.reserve(streams);
   leaving_.reserve(streams);
   for (Step& step : steps_) step.entries.reserve(streams);
   output_rows_.reserve(static_cast<size_t>(runner.options().outputs));
@@ -94,7 +114,9 @@ void Batcher::check_queue(const BatcherStats& stats) const {
 
 std::unique_ptr<Stream> Batcher::create(Request request, Listener listener) const {
   check_request(request, runner_);
-  auto proposer = options_.make_proposer ? options_.make_proposer(request) : nullptr;
+  if (request.pooling == Pooling::of_model) request.pooling = pooling_of(runner_.model().config());
+  const bool drafts = options_.make_proposer && !request.pooling;
+  auto proposer = drafts ? options_.make_proposer(request) : nullptr;
   const DepthPolicy depth =
       options_.draft_depth > 0 ? DepthPolicy::fixed(options_.draft_depth) : DepthPolicy::adaptive(kMaxDepth);
   return std::make_unique<Stream>(next_id_++, std::move(request), std::move(listener), tokenizer_, runner_.cache(),

@@ -83,10 +83,17 @@ class Batcher {
     int64_t rows;         // of its pending tokens
     bool has_logits;      // they are all that is pending
     int64_t drafted = 0;  // rows behind those
+
+    // Rows of logits or of the hidden state.
+    int64_t outputs() const {
+      if (stream->pools_all()) return rows;
+      return has_logits ? 1 + drafted : 0;
+    }
   };
   // A step from its plan until its results are handled.
   struct Step {
     std::vector<Entry> entries;
+    bool hidden = false;  // of embeddings, and of nothing else
     bool draws = false;
     bool gives_logits = false;
     double reading_seconds = 0;  // of proposers that caught up, no part of what its rows cost
@@ -115,6 +122,8 @@ class Batcher {
   bool plan_step();
   bool is_context_full(const Stream& stream) const;
   bool awaits_prefix(size_t index);
+  // Adds the rows of the streams, or those of embeddings; false where a step in flight has to be over first.
+  bool add_rows(bool hidden);
   // False where it needs pages that only preemption gives, and a step is in flight.
   bool add_decode(Stream& stream);
   void add_prompt(Stream& stream, int64_t rows);
@@ -131,6 +140,7 @@ class Batcher {
   // Waits for the earliest step and handles its results.
   void take_step();
   void take_logits(const Step& step, std::span<const float> logits);
+  void take_hidden(const Step& step, std::span<const float> hidden);
   void take_drawn(const Step& step, std::span<const graph::Drawn> drawn);
   // Waits for all steps, whatever comes of them.
   void drop_steps();
@@ -151,8 +161,10 @@ class Batcher {
   std::array<Step, graph::kMostStepsInFlight> steps_;
   int64_t first_step_ = 0;
   int64_t steps_in_flight_ = 0;
+  bool last_hidden_ = false;  // the step submitted last
   // The step being built; kept for their capacity.
   std::vector<int64_t> pending_;
+  std::vector<int64_t> rows_of_kind_;
   std::vector<int64_t> shares_;
   std::vector<int32_t> token_ids_;
   std::vector<int32_t> output_rows_;

@@ -56,15 +56,15 @@ bool Batcher::plan_step() {
   }
   if (!ahead) remove_ended();
   pending_.clear();
-  for (size_t i = 0; i < running_.size(); ++i) pending_.push_back(awaits_prefix(i) ? 0 : running_[i]->unsubmitted());
-  shares_.resize(pending_.size());
-  share_rows(pending_, runner_.options().batch_tokens, shares_);
+  bool has[2] = {};  // rows of streams, of embeddings
   for (size_t i = 0; i < running_.size(); ++i) {
-    if (pending_[i] == 1 && shares_[i] == 1 && !add_decode(*running_[i])) return false;
+    pending_.push_back(awaits_prefix(i) ? 0 : running_[i]->unsubmitted());
+    has[running_[i]->embeds() ? 1 : 0] |= pending_[i] > 0;
   }
-  for (size_t i = 0; i < running_.size(); ++i) {
-    if (pending_[i] > 1) add_prompt(*running_[i], shares_[i]);
-  }
+  // Embeddings have every other step, where both are there; what finds no pages lets the other run.
+  const bool hidden = has[1] && (!has[0] || !last_hidden_);
+  if (!add_rows(hidden)) return false;
+  if (next_step().entries.empty() && has[hidden ? 0 : 1] && !add_rows(!hidden)) return false;
   add_drafts();
   // Prompts that hold each other's pages: the latest gives way, and the next step goes on.
   if (!ahead && next_step().entries.empty() && !running_.empty()) give_way();
@@ -75,6 +75,28 @@ bool Batcher::plan_step() {
   step.draws = plan_draws();
   step.gives_logits = !output_rows_.empty() && !step.draws;
   return !ahead || !step.gives_logits;
+}
+
+bool Batcher::add_rows(bool hidden) {
+  next_step().hidden = hidden;
+  const RunnerOptions& options = runner_.options();
+  int64_t budget = options.batch_tokens;
+  rows_of_kind_.clear();
+  for (size_t i = 0; i < running_.size(); ++i) {
+    const bool takes_part = running_[i]->embeds() == hidden;
+    rows_of_kind_.push_back(takes_part ? pending_[i] : 0);
+    // Each of its rows is an output.
+    if (takes_part && running_[i]->pools_all()) budget = std::min(budget, options.outputs);
+  }
+  shares_.resize(rows_of_kind_.size());
+  share_rows(rows_of_kind_, budget, shares_);
+  for (size_t i = 0; i < running_.size(); ++i) {
+    if (rows_of_kind_[i] == 1 && shares_[i] == 1 && !add_decode(*running_[i])) return false;
+  }
+  for (size_t i = 0; i < running_.size(); ++i) {
+    if (rows_of_kind_[i] > 1) add_prompt(*running_[i], shares_[i]);
+  }
+  return true;
 }
 
 bool Batcher::add_decode(Stream& stream) {
@@ -102,10 +124,11 @@ void Batcher::add_prompt(Stream& stream, int64_t rows) {
 
 // Rows and outputs that are left over go to drafts, in order of arrival.
 void Batcher::add_drafts() {
+  if (next_step().hidden) return;
   int64_t rows = 0, outputs = 0;
   for (const Entry& entry : next_step().entries) {
     rows += entry.rows;
-    outputs += entry.has_logits ? 1 : 0;
+    outputs += entry.outputs();
   }
   for (Entry& entry : next_step().entries) {
     Stream& stream = *entry.stream;
@@ -170,15 +193,16 @@ void Batcher::collect_rows() {
     sequences_.push_back(stream.step(first_row, entry.rows + entry.drafted));
     stream.append_ids(entry.rows, token_ids_);
     token_ids_.insert(token_ids_.end(), stream.draft().tokens.begin(), stream.draft().tokens.end());
-    for (int64_t i = 0; entry.has_logits && i <= entry.drafted; ++i) {
-      output_rows_.push_back(static_cast<int32_t>(first_row + entry.rows - 1 + i));
+    const int64_t end_row = first_row + entry.rows + entry.drafted;
+    for (int64_t row = end_row - entry.outputs(); row < end_row; ++row) {
+      output_rows_.push_back(static_cast<int32_t>(row));
     }
   }
 }
 
 bool Batcher::plan_draws() {
   draws_.clear();
-  if (!runner_.draws() || output_rows_.empty()) return false;
+  if (!runner_.draws() || output_rows_.empty() || next_step().hidden) return false;
   for (const Entry& entry : next_step().entries) {
     if (entry.drafted > 0 || (entry.has_logits && !entry.stream->prepare_draw())) return false;
   }
@@ -194,11 +218,12 @@ void Batcher::submit_step() {
   stats_.rows += static_cast<int64_t>(token_ids_.size());
   step.error.reset();
   try {
-    runner_.submit({token_ids_, output_rows_, sequences_, draws_});
+    runner_.submit({token_ids_, output_rows_, sequences_, draws_, step.hidden});
   } catch (const Error& error) {
     step.error = error;
   }
   ++steps_in_flight_;
+  last_hidden_ = step.hidden;
   int32_t output = 0;
   for (const Entry& entry : step.entries) {
     entry.stream->submitted(entry.rows, step.draws && entry.has_logits ? output++ : graph::kNoOutput);
@@ -213,7 +238,9 @@ void Batcher::take_step() {
   try {
     if (step.error) throw *step.error;
     const graph::StepResult result = runner_.wait();
-    if (step.draws) {
+    if (step.hidden) {
+      take_hidden(step, result.logits);
+    } else if (step.draws) {
       take_drawn(step, result.drawn);
     } else {
       take_logits(step, result.logits);
@@ -253,11 +280,27 @@ void Batcher::take_drawn(const Step& step, std::span<const graph::Drawn> drawn) 
   }
 }
 
+void Batcher::take_hidden(const Step& step, std::span<const float> hidden) {
+  const int64_t width = runner_.model().config().width;
+  for (const Entry& entry : step.entries) {
+    Stream& stream = *entry.stream;
+    const auto mine = hidden.first(static_cast<size_t>(entry.outputs() * width));
+    hidden = hidden.subspan(mine.size());
+    if (stream.ended()) continue;
+    try {
+      const auto reason = stream.advance_hidden(entry.rows, mine, width);
+      if (reason) end(stream, *reason);
+    } catch (const Error& error) {
+      fail_stream(stream, error);
+    }
+  }
+}
+
 void Batcher::take_logits(const Step& step, std::span<const float> logits) {
   const size_t vocabulary = static_cast<size_t>(runner_.model().config().vocabulary);
   for (const Entry& entry : step.entries) {
     Stream& stream = *entry.stream;
-    const auto mine = logits.first(entry.has_logits ? static_cast<size_t>(1 + entry.drafted) * vocabulary : 0);
+    const auto mine = logits.first(static_cast<size_t>(entry.outputs()) * vocabulary);
     logits = logits.subspan(mine.size());
     if (stream.ended()) continue;
     try {
@@ -271,7 +314,7 @@ void Batcher::take_logits(const Step& step, std::span<const float> logits) {
 
 // What speculation learns from a step: steps with a prompt's rows tell nothing.
 void Batcher::record_cost(const Step& step, double seconds) {
-  if (!options_.make_proposer) return;
+  if (!options_.make_proposer || step.hidden) return;
   int64_t rows = 0;
   for (const Entry& entry : step.entries) {
     if (entry.rows > 1 || !entry.has_logits) return;

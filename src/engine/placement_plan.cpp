@@ -117,7 +117,8 @@ std::vector<graph::StepShape> regime_shapes(const PartPlan& part, const graph::B
 void add_regime(PartPlan& part, const graph::Backend& device, const graph::Graph& graph) {
   graph::check_supported(graph, device);
   const auto bytes = [&](const graph::ValueType& type, int64_t rows) { return device.value_bytes(type, rows); };
-  part.regimes.push_back({traits_of(part, device, graph.shape), graph::plan_memory(graph, bytes)});
+  const bool hidden = graph.shape.kind == graph::StepKind::hidden;
+  part.regimes.push_back({traits_of(part, device, graph.shape), hidden, graph::plan_memory(graph, bytes)});
   graph::MemoryUse& use = part.memory;
   use.activation_bytes = std::max(use.activation_bytes, part.regimes.back().largest.arena_bytes);
   part.kernel_scratch_bytes = std::max(part.kernel_scratch_bytes, device.scratch_bytes(graph, part.kv));
@@ -145,9 +146,12 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
   part.memory.kv_bytes = planned_kv_bytes(device, part.kv);
 
   part.readers = readers_of(whole.graph, model);
-  for (const graph::StepShape& shape : regime_shapes(part, device, options)) {
-    const graph::Part cut_part = std::move(cut(model, shape, begins)[first > 0 ? 1 : 0]);
-    add_regime(part, device, for_device(model, device, cut_part.graph, options.fuse));
+  for (graph::StepShape shape : regime_shapes(part, device, options)) {
+    for (const graph::StepKind kind : {graph::StepKind::mixed, graph::StepKind::hidden}) {
+      shape.kind = kind;
+      const graph::Part cut_part = std::move(cut(model, shape, begins)[first > 0 ? 1 : 0]);
+      add_regime(part, device, for_device(model, device, cut_part.graph, options.fuse));
+    }
   }
   const bool is_last = index + 1 == devices.size();
   part.memory.scratch_bytes = part.kernel_scratch_bytes + (is_last ? options.program_bytes : 0);
@@ -278,8 +282,9 @@ int64_t layers_that_fit(const model::Model& model, const graph::Backend& device,
 const graph::MemoryPlan& largest_plan(const PartPlan& part, const graph::Backend& device,
                                       const graph::StepShape& shape) {
   const auto traits = traits_of(part, device, shape);
-  const auto regime =
-      std::find_if(part.regimes.begin(), part.regimes.end(), [&](const StepRegime& r) { return r.traits == traits; });
+  const bool hidden = shape.kind == graph::StepKind::hidden;
+  const auto regime = std::find_if(part.regimes.begin(), part.regimes.end(),
+                                   [&](const StepRegime& r) { return r.traits == traits && r.hidden == hidden; });
   check(regime != part.regimes.end(), "a step shape of no regime");
   return regime->largest;
 }

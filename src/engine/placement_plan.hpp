@@ -40,6 +40,7 @@ struct ReaderTraits {
 // all others.
 struct StepRegime {
   std::vector<ReaderTraits> traits;  // by PartPlan::readers
+  bool hidden;                       // of shapes of that kind, which end without the output matrix
   graph::MemoryPlan largest;         // of the largest shape's graph
 };
 

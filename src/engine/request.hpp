@@ -25,6 +25,13 @@ enum class Overflow : uint8_t {
           // window need more behind them), the rest moves down, keys rotated
 };
 
+// What becomes of the hidden states behind the last norm, one a token, of a text whose embedding is asked for.
+enum class Pooling : uint8_t {
+  of_model,  // what the file says (<architecture>.pooling_type); last, where it says nothing
+  last,      // that of the last token
+  mean,      // the mean of all: no prefix is shared, as all tokens have to run
+};
+
 struct Request {
   std::vector<int32_t> prompt;  // at least one token
   SamplerParams sampler;
@@ -44,6 +51,9 @@ struct Request {
   int32_t top_logprobs = -1;
   // Give the text of control tokens too (those that end a generation excepted).
   bool show_control = false;
+  // Asks for the embedding of the prompt (Result::embedding) in place of an answer: nothing is drawn, and the reason of
+  // the end is max_tokens. Goes with no session, grammar or log-probabilities.
+  std::optional<Pooling> pooling = std::nullopt;
 };
 
 enum class StopReason : uint8_t {
@@ -67,6 +77,7 @@ struct Result {
   int64_t shifts = 0;            // how often the context was shifted
   int64_t drafted_tokens = 0;    // guessed by speculation
   int64_t accepted_tokens = 0;   // of those, the ones that stood
+  std::vector<float> embedding;  // [width] of the model, not normalized; where Request::pooling
   double queue_seconds = 0;      // from submission to the start, or to the end of one that never started
   double prompt_seconds = 0;     // from the first step to the first drawn token
   double generate_seconds = 0;   // from then to the end: generated_tokens - 1 steps

@@ -110,7 +110,7 @@ void Runner::check_step(const graph::StepData& data) const {
     fail(ErrorCode::invalid_input, "logits of {} rows in a step of {} tokens; expected one a token, and at most {}",
          outputs, tokens, options_.outputs);
   }
-  check(data.draws.empty() || draws(), "draws of a device that draws none");
+  check(data.draws.empty() || (draws() && !data.hidden), "draws of a device that draws none, or without logits");
   for (const graph::RowDraw& draw : data.draws) {
     check(draw.counted == graph::kNoOutput || draw.counted < last_draws_, "a token that no step has drawn");
   }
@@ -124,7 +124,9 @@ void Runner::submit(const graph::StepData& data) {
   const auto outputs = static_cast<int64_t>(data.output_rows.size());
   const bool decode = std::all_of(data.sequences.begin(), data.sequences.end(),
                                   [](const graph::SequenceStep& sequence) { return sequence.rows == 1; });
-  const graph::StepKind kind = decode && tokens <= options_.outputs ? graph::StepKind::decode : graph::StepKind::mixed;
+  const graph::StepKind kind = data.hidden                            ? graph::StepKind::hidden
+                               : decode && tokens <= options_.outputs ? graph::StepKind::decode
+                                                                      : graph::StepKind::mixed;
   const auto parts = stages(graph::bucket_shape(tokens, outputs, options_.batch_tokens, kind));
   for (const Stage& stage : parts) {
     imports_.clear();

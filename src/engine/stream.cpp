@@ -2,6 +2,7 @@
 #include "engine/stream.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -22,7 +23,7 @@ Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer
       request_(std::move(request)),
       listener_(std::move(listener)),
       tokenizer_(tokenizer),
-      sequence_(cache, share_prefixes),
+      sequence_(cache, share_prefixes && !pools_all()),
       sampler_(request_.sampler, static_cast<int64_t>(tokenizer.vocab().size())),
       stops_(request_.stops),
       decoder_(tokenizer, {.show_control = request_.show_control, .at_text_start = false}),
@@ -158,6 +159,7 @@ bool Stream::awaits_prefix_of(const Stream& other) const {
 
 void Stream::preempt() {
   sequence_.clear();
+  pooled_.clear();
   if (proposer_ != nullptr) proposer_->reset();
   preempted = true;
   ++result_.preemptions;
@@ -248,6 +250,23 @@ std::optional<StopReason> Stream::advance_drawn(int64_t rows, const graph::Drawn
   const int32_t id = sampler_.take(drawn);
   accept_draft(0);
   return take({id, request_.top_logprobs < 0 ? 0.0F : drawn.logprob});
+}
+
+std::optional<StopReason> Stream::advance_hidden(int64_t rows, std::span<const float> hidden, int64_t width) {
+  sequence_.commit(pending().first(static_cast<size_t>(rows)));
+  const auto length = static_cast<size_t>(width);
+  pooled_.resize(length, 0.0);
+  for (size_t i = 0; i < hidden.size(); ++i) pooled_[i % length] += static_cast<double>(hidden[i]);
+  if (!pending().empty()) return std::nullopt;
+  const double count = pools_all() ? static_cast<double>(tokens_.size()) : 1.0;
+  for (const double sum : pooled_) {
+    result_.embedding.push_back(static_cast<float>(sum / count));
+    if (!std::isfinite(result_.embedding.back())) {
+      fail(ErrorCode::invalid_input, "the model gave {} in the hidden state of a text; its weights are broken",
+           result_.embedding.back());
+    }
+  }
+  return StopReason::max_tokens;
 }
 
 void Stream::record_draft(const StepCost& cost, int64_t other_rows) {

@@ -41,6 +41,9 @@ class Stream {
   const Sequence& sequence() const { return sequence_; }
   // A cache that was shifted, or is from a file, is not what its tokens would give anew.
   bool can_recompute() const { return result_.shifts == 0 && result_.session_tokens == 0; }
+  // Its embedding is asked for, with hidden rows of all its tokens, or of the last alone.
+  bool embeds() const { return request_.pooling.has_value(); }
+  bool pools_all() const { return request_.pooling == Pooling::mean; }
   bool has_session() const { return !request_.session_path.empty(); }
   bool has_started() const { return started_; }
   bool ended() const { return ended_; }
@@ -103,6 +106,9 @@ class Stream {
   std::optional<StopReason> advance(int64_t rows, std::span<const float> logits);
   // The same where the device drew the next token of its last row.
   std::optional<StopReason> advance_drawn(int64_t rows, const graph::Drawn& drawn);
+  // The step has run its first `rows` pending tokens; `hidden` [rows][width] has those of all where pools_all(), else
+  // that of the last one, or none. Errors: invalid_input where a value is no number.
+  std::optional<StopReason> advance_hidden(int64_t rows, std::span<const float> hidden, int64_t width);
   void record_draft(const StepCost& cost, int64_t other_rows);
   // Tells the listener. `error` with StopReason::failed.
   void end(StopReason reason, const std::optional<Error>& error);
@@ -134,6 +140,7 @@ class Stream {
   int64_t drafted_ = 0;  // in the last step
   int64_t accepted_ = 0;
   Result result_;
+  std::vector<double> pooled_;                 // the sum of hidden rows
   size_t session_tokens_ = 0;                  // of the file, before it is loaded
   int64_t submitted_rows_ = 0;                 // of the steps in flight
   int64_t awaited_ = 0;                        // tokens that those draw

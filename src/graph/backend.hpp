@@ -96,10 +96,12 @@ constexpr int32_t drawn_output(int32_t id) {
 
 struct StepData {
   std::span<const int32_t> token_ids;       // one a row; some may be drawn_token(), where the step before draws
-  std::span<const int32_t> output_rows;     // rows whose logits are wanted, ascending
+  std::span<const int32_t> output_rows;     // rows whose logits, or hidden state, are wanted, ascending
   std::span<const SequenceStep> sequences;  // cover the rows in order
   // One an output row: tokens are to be drawn, on a device that draws. Empty: the logits are wanted.
   std::span<const RowDraw> draws = {};
+  // The hidden state of the output rows is wanted, not their logits: for a shape of that kind (StepKind::hidden).
+  bool hidden = false;
 
   // Whether anything but drawn tokens comes back.
   bool gives_logits() const { return !output_rows.empty() && draws.empty(); }
@@ -107,8 +109,10 @@ struct StepData {
 
 // What a step gave, valid until the next one is submitted in the same workspace.
 struct StepResult {
-  std::span<const float> logits;  // f32 [outputs][vocabulary]; none from a part without, nor where tokens are drawn
-  std::span<const Drawn> drawn;   // one a row of its draws
+  // f32 [outputs][vocabulary], or [outputs][width] of the hidden state; none from a part without, nor where tokens are
+  // drawn.
+  std::span<const float> logits;
+  std::span<const Drawn> drawn;  // one a row of its draws
 };
 
 // The memory in which executables run: values and scratch. It is allocated once, at the size of the largest step;

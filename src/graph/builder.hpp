@@ -24,6 +24,7 @@ class Builder {
   const WeightShape& weight_shape(WeightId id) const { return weights_[static_cast<size_t>(id)]; }
 
   ValueId input(Input which) const { return graph_.inputs[static_cast<size_t>(which)]; }
+  const StepShape& shape() const { return graph_.shape; }
   const ValueType& type(ValueId id) const { return graph_.values[static_cast<size_t>(id)].type; }
 
   ValueId embed(ValueId ids, WeightId table, float scale);

@@ -36,7 +36,7 @@ enum class Format : uint8_t {
 
 enum class Rows : uint8_t {
   tokens,   // one row a token of the step
-  outputs,  // one row a token whose logits are wanted
+  outputs,  // one row a token whose logits, or hidden state, are wanted
 };
 
 enum class Op : uint8_t {
@@ -99,6 +99,7 @@ struct WeightShape {
 enum class StepKind : uint8_t {
   mixed,   // any number of rows a sequence
   decode,  // one row a sequence
+  hidden,  // as mixed, but the outputs are rows of the hidden state behind the last norm, not of logits
 };
 
 // The step shapes that share a graph and an executable. Counts are capacities: a step may have fewer. A device may run
@@ -121,7 +122,9 @@ struct Graph {
   ValueId inputs[kInputCount];   // i32, width 1
   std::vector<ValueId> imports;  // f32 values made elsewhere, there before the first node runs (split.hpp)
   std::vector<ValueId> exports;  // f32 values that are read elsewhere after the last one
-  ValueId logits = kNoValue;     // f32, rows: outputs; none in a part of a model that does not hold the output head
+  // f32, rows: outputs: the logits, or what the shape's kind says; none in a part of a model that does not hold the
+  // output head.
+  ValueId logits = kNoValue;
 };
 
 std::string_view op_name(Op op);

@@ -25,6 +25,9 @@ struct Rope {
   std::vector<float> frequency_divisors;  // llama3 scaling: one a rotated pair, from rope_freqs.weight; empty: none
 };
 
+// How the hidden states of a text's tokens become its embedding, as the file says (<architecture>.pooling_type).
+enum class Pooling : uint8_t { none, mean, first, last, rank };
+
 struct Config {
   std::string architecture;
   std::string name;
@@ -40,6 +43,7 @@ struct Config {
   float norm_eps = 0;
   float embedding_scale = 1.0F;
   float attention_scale = 0;
+  Pooling pooling = Pooling::none;
   graph::Activation activation = graph::Activation::silu;
 
   // A mixture of experts in place of each layer's feed-forward; none where experts is 0.

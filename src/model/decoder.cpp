@@ -153,6 +153,7 @@ ValueId add_experts(Builder& builder, const Config& config, int64_t layer, Value
 
 ValueId output_head(Builder& builder, const Config& config, ValueId x) {
   const ValueId normed = builder.rms_norm(x, builder.weight("output_norm.weight"), config.norm_eps, config.width);
+  if (builder.shape().kind == graph::StepKind::hidden) return normed;
   const auto output = builder.find_weight("output.weight");
   return builder.linear(normed, output != graph::kNoWeight ? output : builder.weight("token_embd.weight"));
 }

@@ -51,7 +51,8 @@ graph::ValueId ffn_block(graph::Builder& builder, const Config& config, int64_t 
 // residual + the experts' weighted outputs for x, the shared one's included.
 graph::ValueId add_experts(graph::Builder& builder, const Config& config, int64_t layer, graph::ValueId residual,
                            graph::ValueId x);
-// Output norm and matrix of the outputs' rows: [outputs][vocabulary].
+// Output norm and matrix of the outputs' rows: [outputs][vocabulary]. In a shape of hidden rows the norm alone:
+// [outputs][width].
 graph::ValueId output_head(graph::Builder& builder, const Config& config, graph::ValueId x);
 
 // The pre-norm decoder that llama made standard: x += attention(norm x); x += ffn(norm x), or experts where the config

@@ -152,6 +152,16 @@ int64_t read_vocabulary(const ArchMetadata& meta) {
   return meta.count("vocab_size", kMaxVocabulary);
 }
 
+Pooling read_pooling(const ArchMetadata& meta) {
+  constexpr int64_t kMost = static_cast<int64_t>(Pooling::rank);
+  const int64_t type = meta.metadata().find_i64(meta.key("pooling_type")).value_or(0);
+  if (type < 0 || type > kMost) {
+    fail(ErrorCode::invalid_input, "{}: {} is {}, expected 0 to {}", meta.metadata().source(), meta.key("pooling_type"),
+         type, kMost);
+  }
+  return static_cast<Pooling>(type);
+}
+
 }  // namespace
 
 Config read_decoder_config(const gguf::File& file, graph::RopeStyle style) {
@@ -181,6 +191,7 @@ Config read_decoder_config(const gguf::File& file, graph::RopeStyle style) {
   config.norm_eps = meta.positive("attention.layer_norm_rms_epsilon");
   config.attention_scale = 1.0F / std::sqrt(static_cast<float>(config.key_size));
   config.rope = read_rope(file, meta, config, style);
+  config.pooling = read_pooling(meta);
   return config;
 }
 

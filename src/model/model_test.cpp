@@ -119,6 +119,16 @@ Draft expert_draft() {
   return draft;
 }
 
+TEST_F(ModelFile, SaysHowItsHiddenStatesArePooled) {
+  EXPECT_EQ(open(Draft()).config().pooling, Pooling::none);
+  for (const auto& [type, pooling] : {std::pair<uint32_t, Pooling>{1, Pooling::mean}, {3, Pooling::last}}) {
+    Draft draft;
+    draft.keys["llama.pooling_type"] = type;
+    EXPECT_EQ(open(draft).config().pooling, pooling);
+  }
+  EXPECT_THAT(error_with("pooling_type", 5u), is("invalid_input", "llama.pooling_type is 5, expected 0 to 4"));
+}
+
 TEST_F(ModelFile, HasAMatrixForEachExpert) {
   const Model model = open(expert_draft());
   EXPECT_EQ(model.config().experts, 4);
