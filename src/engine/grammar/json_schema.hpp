@@ -13,6 +13,10 @@ namespace minfer::engine::grammar {
 struct SchemaOptions {
   // Whitespace between tokens: at most this many spaces or newlines in a row. 0: compact JSON alone.
   uint32_t most_whitespace = 16;
+  // What a schema leaves open is allowed, as the standard says. False: as authors mostly mean it, an object that lists
+  // properties and says nothing of additionalProperties has no others, and a schema without a type that has properties
+  // (items) is an object's (an array's).
+  bool open = true;
 };
 
 // A node for documents of `schema` (an object, or true). Errors: invalid_input for a schema that is wrong, can't be met

@@ -11,7 +11,7 @@
 namespace minfer::engine::grammar::schema {
 namespace {
 
-constexpr size_t kMaxPoolNodes = size_t{1} << 18;
+constexpr size_t kMaxPoolNodes = 100'000;
 
 // The classes of characters that a regular expression does not tell apart: each is a set of ranges.
 std::vector<std::vector<CodeRange>> symbols_of(const RegexPool& pool, RegexId root) {
@@ -170,7 +170,7 @@ std::optional<Dfa> explore(std::vector<std::vector<CodeRange>> symbols, Key star
       state.next.push_back(entry->second);
     }
     dfa.states.push_back(std::move(state));
-    if (keys.size() > most_states) {
+    if (keys.size() > most_states || keys.size() * dfa.symbols.size() > kMaxDfaCells) {
       return std::nullopt;
     }
   }

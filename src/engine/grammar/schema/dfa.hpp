@@ -1,7 +1,7 @@
 // Deterministic automata over code points: exact intersections of what a schema says of a string or a number, without a
 // state from which nothing can be matched (a generation never runs into a dead end), and as small as can be. Written
-// into a grammar as rules of the form S -> [class] T. Limits: kMaxDfaStates states; more is no automaton, which the
-// caller reports. Plain data; pure functions.
+// into a grammar as rules of the form S -> [class] T. Limits: kMaxDfaStates states and kMaxDfaCells; more is no
+// automaton, which the caller reports. Plain data; pure functions.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 namespace minfer::engine::grammar::schema {
 
 inline constexpr size_t kMaxDfaStates = 4096;
+inline constexpr size_t kMaxDfaCells = size_t{1} << 20;  // states by symbols
 inline constexpr int32_t kNoState = -1;
 
 struct Dfa {

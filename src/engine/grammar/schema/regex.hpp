@@ -17,6 +17,9 @@ namespace minfer::engine::grammar::schema {
 
 using RegexId = uint32_t;
 
+inline constexpr size_t kMaxRegexNodes = size_t{1} << 17;
+inline constexpr size_t kMaxDerivatives = 2'000'000;
+
 enum class RegexKind : uint8_t {
   nothing,  // no text
   empty,    // the empty text
@@ -59,7 +62,8 @@ class RegexPool {
 
   const Regex& operator[](RegexId id) const { return nodes_[id]; }
   size_t size() const { return nodes_.size(); }
-  // What is left to match after `code` was read, as the first character or a later one.
+  // What is left to match after `code` was read, as the first character or a later one. Errors: invalid_input where
+  // a limit is exceeded.
   RegexId derivative(RegexId id, uint32_t code, bool at_start);
   bool nullable(RegexId id, bool at_start, bool at_end) const;
   // Whether all of `text` matches.
@@ -71,6 +75,7 @@ class RegexPool {
   RegexId repeat_derivative(const Regex& node, uint32_t code, bool at_start);
 
   std::vector<Regex> nodes_;
+  size_t derivatives_ = 0;
   std::map<std::vector<uint32_t>, RegexId> known_;  // by kind, numbers, ranges and children
 };
 
