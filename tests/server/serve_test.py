@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""`minfer serve` as its users start it: address, loading, options that are refused, keys, limits, drain, clients that leave, and
+that nothing is used when nothing is asked. The endpoints' answers are tested by openai_test.py.
+
+Usage: serve_test.py PROGRAM [unittest options]. Needs smollm2-135m; standard library only.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+from pathlib import Path
+
+from raw_http import TIMEOUT_S, Connection, cpu_seconds
+from served import Served, require_model
+
+MODEL = "smollm2-135m"
+ENDLESS = {"logit_bias": {"0": -100, "2": -100}}  # of smollm2: the tokens that end an answer
+
+
+def completion(connection: Connection, **fields) -> None:
+    body = json.dumps({"prompt": "Once upon a time", "temperature": 0, **fields}).encode()
+    connection.send(b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: "
+                    + str(len(body)).encode() + b"\r\n\r\n" + body)
+
+
+class ServeTest(unittest.TestCase):
+    program = ""
+
+    def serve(self, *options: str, ok=True) -> Served:
+        server = Served(self.program, require_model(MODEL), *options)
+        self.addCleanup(server.kill)
+        return server.wait_until_ok() if ok else server
+
+    def connect(self, server: Served) -> Connection:
+        connection = Connection(server.address)
+        self.addCleanup(connection.socket.close)
+        return connection
+
+    def metric(self, server: Served, name: str) -> float:
+        with Connection(server.address) as connection:
+            text = connection.request("GET", "/metrics").body.decode()
+        lines = [line for line in text.splitlines() if line.startswith(name + " ")]
+        self.assertEqual(len(lines), 1, text)
+        return float(lines[0].split(" ")[1])
+
+    def wait_for(self, condition, within=TIMEOUT_S):
+        end = time.monotonic() + within
+        while not condition():
+            self.assertLess(time.monotonic(), end, "it did not come about in time")
+            time.sleep(0.01)
+
+    def refused(self, code: int, says: str, *options: str):
+        run = subprocess.run([self.program, "serve", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        self.assertEqual((run.returncode, run.stdout), (code, ""), run.stderr)
+        self.assertIn(says, run.stderr)
+
+
+class Starting(ServeTest):
+    def test_loading_is_told_and_then_it_serves(self):
+        server = self.serve(ok=False)
+        self.assertIn(server.health()["status"], ("loading", "ok"))
+        with Connection(server.address) as connection:
+            completion(connection, max_tokens=1)
+            answer = connection.answer()
+            if answer.status != 200:
+                self.assertEqual((answer.status, json.loads(answer.body)["error"]["code"]), (503, "model_loading"))
+                self.assertIn("retry-after", answer.headers)
+        server.wait_until_ok()
+        with Connection(server.address) as connection:
+            props = json.loads(connection.request("GET", "/props").body)
+            self.assertEqual((props["model"], props["architecture"], props["context"], props["parallel"]), (MODEL, "llama", 2048, 4))
+            completion(connection, max_tokens=4)
+            answer = json.loads(connection.answer().body)
+            self.assertEqual(answer["usage"]["completion_tokens"], 4)
+        self.assertEqual(server.stop(), 0)
+        self.assertRegex(server.said(), r"\Aminfer: listening on http://127\.0\.0\.1:\d+\n(.*\n)*minfer: serving smollm2-135m: ")
+
+    def test_names_and_addresses(self):
+        server = self.serve("--alias", "näme", "--host", "::1", "-c", "256", "--parallel", "2")
+        self.assertTrue(server.address.startswith("http://[::1]:"))
+        models = json.loads(self.connect(server).request("GET", "/v1/models").body)
+        self.assertEqual([model["id"] for model in models["data"]], ["näme"])
+
+    def test_what_is_wrong_is_told_at_once(self):
+        model = require_model(MODEL)
+        self.refused(5, "nothing.gguf", "nothing.gguf")
+        self.refused(2, "--port", model, "--port", "65536")
+        self.refused(2, "--tls-cert and --tls-key", model, "--tls-cert", "x")
+        self.refused(5, "--tls-cert x", model, "--port", "0", "--tls-cert", "x", "--tls-key", "y")
+        self.refused(5, "--host", model, "--host", "no.such.host.invalid")
+        self.refused(2, "--api-key", model, "--api-key", "a b")
+        self.refused(2, "--cors-origin", model, "--cors-origin", "example.org")
+        self.refused(2, "--max-body", model, "--max-body", "0")
+        self.refused(5, "--api-key-file", model, "--api-key-file", "/nothing")
+        server = self.serve()
+        port = server.address.rsplit(":", 1)[1]
+        self.refused(5, f"port {port}", model, "--port", port)
+
+    def test_a_model_that_does_not_fit_ends_the_server(self):
+        self.refused(4, "listening on", require_model(MODEL), "--port", "0", "--memory-limit", "50M")
+
+    def test_keys_from_a_file(self):
+        with tempfile.TemporaryDirectory(prefix="minfer-serve-test-") as folder:
+            keys = Path(folder) / "keys"
+            keys.write_text("# ours\n\nalpha\r\nbeta\n", encoding="ascii")
+            server = self.serve("--api-key-file", str(keys), "--api-key", "gamma")
+        connection = self.connect(server)
+        self.assertEqual(connection.request("GET", "/v1/models").status, 401)
+        self.assertEqual(connection.request("GET", "/health").status, 200)
+        for key in ("alpha", "beta", "gamma"):
+            self.assertEqual(connection.request("GET", "/v1/models", headers=f"Authorization: Bearer {key}\r\n").status, 200)
+
+
+class Working(ServeTest):
+    def test_clients_that_leave_free_their_places(self):
+        server = self.serve("--parallel", "2", "-c", "2048")
+        for stream in (True, False):
+            clients = [self.connect(server) for _ in range(4)]  # two of them wait
+            for client in clients:
+                completion(client, max_tokens=2000, stream=stream, **ENDLESS)
+            self.wait_for(lambda: self.metric(server, "minfer_requests_running") == 2)
+            self.wait_for(lambda: self.metric(server, "minfer_requests_waiting") == 2)
+            for client in clients:
+                client.socket.close()
+            self.wait_for(lambda: self.metric(server, "minfer_requests_running") + self.metric(server, "minfer_requests_waiting") == 0,
+                          within=3)
+
+    def test_a_full_queue_is_429(self):
+        server = self.serve("--parallel", "1", "--max-queue", "1", "-c", "2048")
+        busy = [self.connect(server) for _ in range(2)]
+        for client in busy:
+            completion(client, max_tokens=2000, **ENDLESS)
+        self.wait_for(lambda: self.metric(server, "minfer_requests_waiting") == 1)
+        client = self.connect(server)
+        completion(client, max_tokens=1)
+        answer = client.answer()
+        self.assertEqual((answer.status, json.loads(answer.body)["error"]["type"]), (429, "rate_limit_error"))
+        self.assertIn("retry-after", answer.headers)
+
+    def test_hostile_bodies(self):
+        server = self.serve("--max-body", "1M")
+        connection = self.connect(server)
+        for body in (b"", b"{", b"[" * 500000, b'{"a":' * 100000, b'{"prompt": "\xff\xfe"}', b"\x00" * 100, b'{"prompt": 1e999}',
+                     b'"' + b"a" * 900000 + b'"', b'{"prompt": "x", "max_tokens": 99999999999999999999999}',
+                     b'{"prompt": "\\ud800"}', b"null", b"[]", b'{"prompt": "x"} x'):
+            answer = connection.request("POST", "/v1/completions", body)
+            self.assertEqual(answer.status, 400, body[:40])
+            self.assertEqual(set(json.loads(answer.body)["error"]), {"message", "type", "param", "code"})
+        with Connection(server.address) as large:
+            large.send(b"POST /v1/completions HTTP/1.1\r\nHost: t\r\nContent-Length: 104857600\r\n\r\n")
+            for _ in range(100):
+                large.send(b"x" * (1 << 20))
+            self.assertEqual(large.answer().status, 413)
+        completion(connection, max_tokens=1)
+        self.assertEqual(connection.answer().status, 200)
+
+    def test_metrics_count_tokens(self):
+        server = self.serve()
+        connection = self.connect(server)
+        for _ in range(2):
+            completion(connection, max_tokens=5, **ENDLESS)
+            self.assertEqual(connection.answer().status, 200)
+        self.wait_for(lambda: self.metric(server, "minfer_generated_tokens_total") == 10)
+        self.assertGreater(self.metric(server, "minfer_prompt_tokens_total"), 0)
+        self.assertEqual(self.metric(server, "minfer_time_to_first_token_seconds_count"), 2)
+
+    def test_nothing_is_used_when_nothing_is_asked(self):
+        server = self.serve()
+        connection = self.connect(server)
+        completion(connection, max_tokens=1)
+        connection.answer()
+        time.sleep(0.5)
+        before = cpu_seconds(server.process.pid)
+        time.sleep(2)
+        self.assertLessEqual(cpu_seconds(server.process.pid) - before, 0.01)
+
+
+class Stopping(ServeTest):
+    def test_running_answers_are_given(self):
+        server = self.serve()
+        client = self.connect(server)
+        completion(client, max_tokens=60, stream=True, **ENDLESS)
+        client.head()
+        client.chunk()
+        code = []
+        thread = threading.Thread(target=lambda: code.append(server.stop()))
+        thread.start()
+        body = b""
+        while chunk := client.chunk():
+            body += chunk
+        thread.join()
+        self.assertIn(b"[DONE]", body)
+        self.assertEqual(code, [0])
+        self.assertNotIn("abandoned", server.said())
+
+    def test_what_takes_too_long_is_abandoned(self):
+        server = self.serve("--drain-ms", "300", "--parallel", "2", "-c", "2048")
+        clients = [self.connect(server) for _ in range(3)]
+        for client in clients:
+            completion(client, max_tokens=2000, stream=True, **ENDLESS)
+        self.wait_for(lambda: self.metric(server, "minfer_requests_running") == 2)
+        begin = time.monotonic()
+        self.assertEqual(server.stop(signal.SIGINT), 130)
+        self.assertLess(time.monotonic() - begin, 3)
+        self.assertIn("minfer: abandoned 3 request(s)", server.said())
+
+    def test_a_second_signal_ends_at_once(self):
+        server = self.serve("--drain-ms", "60000", "-c", "2048")
+        client = self.connect(server)
+        completion(client, max_tokens=2000, stream=True, **ENDLESS)
+        client.head()
+        server.process.send_signal(signal.SIGTERM)
+        self.wait_for(lambda: "minfer: stopping" in server.said())
+        begin = time.monotonic()
+        self.assertEqual(server.stop(), -signal.SIGTERM)
+        self.assertLess(time.monotonic() - begin, 1)
+
+    def test_a_signal_while_loading(self):
+        server = self.serve(ok=False)
+        self.assertIn(server.stop(), (0, 130))
+
+
+if __name__ == "__main__":
+    ServeTest.program = sys.argv.pop(1)
+    unittest.main()
