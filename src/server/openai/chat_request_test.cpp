@@ -191,7 +191,7 @@ TEST(ChatRequest, Limits) {
                   reader.read(R"({"messages": [{"role": "user", "content": ")" + text + R"("}]})");
               prepare_chat(reader.model, request);
             }),
-            "400 messages context_length_exceeded: the prompt has 2044 tokens, the context 1000; shorten it, or start "
+            "400 messages context_length_exceeded: the prompt has 2041 tokens, the context 1000; shorten it, or start "
             "the server with a larger --ctx");
 }
 

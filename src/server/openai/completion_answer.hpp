@@ -12,12 +12,12 @@
 namespace minfer::server::openai {
 
 struct CompletionAnswerOptions {
-  std::string id;
+  std::string id = {};
   int64_t created = 0;
-  std::string model;
+  std::string model = {};
   const tokenizer::Tokenizer* tokenizer = nullptr;
-  size_t choices = 1;               // of a prompt: answer i is to prompt i / choices
-  std::vector<std::string> echoes;  // a prompt each: what its answers begin with; empty: nothing
+  size_t choices = 1;                    // of a prompt: answer i is to prompt i / choices
+  std::vector<std::string> echoes = {};  // a prompt each: what its answers begin with; empty: nothing
   size_t prompts = 1;
   bool stream = false;
   bool include_usage = false;
