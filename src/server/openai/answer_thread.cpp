@@ -19,7 +19,6 @@ struct AnswerThread::Running {
   struct PartState {
     State state = State::waiting;
     engine::RequestId id = 0;
-    bool has_token = false;
     bool has_all = false;  // its answer needs no more of it
   };
 
@@ -145,7 +144,7 @@ void AnswerThread::handle(Message& message) {
 void AnswerThread::begin(const std::shared_ptr<Running>& job) {
   jobs_.push_back(job);
   for (size_t part = 0; part < job->parts.size(); ++part) {
-    if (job->job.parts[part].when == Part::When::at_once) submit(job, part);
+    if (!job->job.parts[part].after) submit(job, part);
   }
   job->job.answer->begin();
   job->job.responder->on_gone([mailbox = mailbox_, weak = std::weak_ptr(job)] {
@@ -170,21 +169,15 @@ void AnswerThread::submit(const std::shared_ptr<Running>& job, size_t part) {
   state.state = Running::State::submitted;
 }
 
-void AnswerThread::submit_followers(const std::shared_ptr<Running>& job, size_t part, Part::When when) {
+void AnswerThread::submit_followers(const std::shared_ptr<Running>& job, size_t part) {
   for (size_t next = part + 1; next < job->parts.size(); ++next) {
-    const Part& follower = job->job.parts[next];
-    const bool waits = job->parts[next].state == Running::State::waiting;
-    if (waits && follower.after == part && follower.when == when) submit(job, next);
+    if (job->job.parts[next].after == part) submit(job, next);
   }
 }
 
 void AnswerThread::take_token(const std::shared_ptr<Running>& job, size_t part, const PartToken& token) {
   Running::PartState& state = job->parts[part];
   if (job->over || state.has_all) return;
-  if (!state.has_token) {
-    state.has_token = true;
-    submit_followers(job, part, Part::When::after_first_token);
-  }
   if (job->job.answer->token(part, token)) return;
   state.has_all = true;
   job->job.model->engine->cancel(state.id);
@@ -204,9 +197,7 @@ void AnswerThread::take_end(const std::shared_ptr<Running>& job, size_t part, co
     return;
   }
   job->job.answer->end(part, result);
-  // A request of no tokens ends without one.
-  if (!state.has_token) submit_followers(job, part, Part::When::after_first_token);
-  submit_followers(job, part, Part::When::after_end);
+  submit_followers(job, part);
   if (job->open == 1) job->job.answer->finish();
   --job->open;
 }

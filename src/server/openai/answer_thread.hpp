@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -45,14 +46,9 @@ class Answer {
 };
 
 struct Part {
-  enum class When : uint8_t {
-    at_once,
-    after_first_token,  // of the part `after`: then what they have in common is in the prefix cache
-    after_end,          // of the part `after`: so that a job takes no more than its share of the queue
-  };
   engine::Request request;
-  When when = When::at_once;
-  size_t after = 0;  // an earlier part
+  // An earlier part whose end it waits for, so that a job takes no more than its share of the queue.
+  std::optional<size_t> after = std::nullopt;
 };
 
 struct Job {
@@ -87,7 +83,7 @@ class AnswerThread {
   void handle(Message& message);
   void begin(const std::shared_ptr<Running>& job);
   void submit(const std::shared_ptr<Running>& job, size_t part);
-  void submit_followers(const std::shared_ptr<Running>& job, size_t part, Part::When when);
+  void submit_followers(const std::shared_ptr<Running>& job, size_t part);
   void take_token(const std::shared_ptr<Running>& job, size_t part, const PartToken& token);
   void take_end(const std::shared_ptr<Running>& job, size_t part, const engine::Result& result);
   void fail_job(const std::shared_ptr<Running>& job, const ApiError& error);

@@ -158,15 +158,13 @@ PreparedChat prepare_chat(PreparedModel& model, const ChatRequest& request) {
   check_prompt(tokens, *model.served, request.param);
   const bool in_reasoning = chat::begins_in_reasoning(format, prepared.prompt);
   const auto grammar = model.grammars.find(request.constraint, request.tools, format, in_reasoning);
-  const auto make = [&](int64_t choice) {
+  // The engine computes the prompt once: the choices come together.
+  for (int64_t choice = 0; choice < request.generation.choices; ++choice) {
     engine::Request made = make_request(request.generation, tokens, request.max_tokens, choice);
     made.grammar = grammar;
     made.top_logprobs = request.top_logprobs;
     made.show_control = format.show_control;
-    return made;
-  };
-  add_choices(prepared.parts, make, request.generation.choices);
-  for (int64_t i = 0; i < request.generation.choices; ++i) {
+    prepared.parts.push_back({std::move(made)});
     prepared.parsers.emplace_back(format, request.tools.tools, prepared.prompt);
   }
   return prepared;

@@ -12,7 +12,6 @@ namespace {
 
 using test::failure_of;
 using test::TestModel;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -217,18 +216,14 @@ TEST(ChatRequest, WrongMessagesAreNamed) {
   EXPECT_EQ(reader.failure(with(R"("model": "other")"), false), "no error");
 }
 
-TEST(ChatRequest, ChoicesWaitForTheFirstOnesPrefix) {
+TEST(ChatRequest, EachChoiceIsARequestOfItsOwn) {
   Reader reader;
-  const PreparedChat shared =
-      prepare_chat(reader.model, reader.read(R"({"messages": [{"role": "user", "content": ")" + std::string(100, 'x') +
-                                             R"("}], "n": 3, "seed": 7, "max_tokens": 4})"));
-  ASSERT_THAT(shared.parts, SizeIs(3));
-  EXPECT_EQ(shared.parts[0].when, Part::When::at_once);
-  EXPECT_EQ(shared.parts[2].when, Part::When::after_first_token);
-  EXPECT_EQ(shared.parts[2].after, 0U);
-  EXPECT_EQ(shared.parts[2].request.sampler.seed, 9U);
-  EXPECT_EQ(shared.parts[1].request.max_tokens, 4);
-  EXPECT_THAT(shared.parsers, SizeIs(3));
+  const PreparedChat prepared = prepare_chat(reader.model, reader.read(with(R"("n": 3, "seed": 7, "max_tokens": 4)")));
+  ASSERT_THAT(prepared.parts, SizeIs(3));
+  EXPECT_EQ(prepared.parts[2].request.sampler.seed, 9U);
+  EXPECT_EQ(prepared.parts[1].request.max_tokens, 4);
+  EXPECT_EQ(prepared.parts[0].request.prompt, prepared.parts[2].request.prompt);
+  EXPECT_THAT(prepared.parsers, SizeIs(3));
 }
 
 TEST(ResponseRequest, ItemsBecomeMessages) {

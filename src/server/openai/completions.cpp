@@ -78,13 +78,12 @@ void handle_completions(Service& service, const HttpRequest& http, const std::sh
   const auto grammar = model->grammars.find(request.constraint, {}, model->prompt.format(), false);
   Job job{.endpoint = kCompletionsPath, .model = model->served, .responder = responder, .parts = {}, .answer = {}};
   for (const std::vector<int32_t>& prompt : request.prompts) {
-    const auto make = [&](int64_t choice) {
+    for (int64_t choice = 0; choice < request.generation.choices; ++choice) {
       engine::Request made = make_request(request.generation, prompt, request.max_tokens, choice);
       made.grammar = grammar;
       made.top_logprobs = request.top_logprobs;
-      return made;
-    };
-    add_choices(job.parts, make, request.generation.choices);
+      job.parts.push_back({std::move(made)});
+    }
   }
   CompletionAnswerOptions options{.id = service.ids().make("cmpl-"),
                                   .created = unix_seconds(),

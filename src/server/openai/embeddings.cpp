@@ -115,11 +115,9 @@ void handle_embeddings(Service& service, const HttpRequest& http, const std::sha
   for (size_t i = 0; i < prompts.size(); ++i) {
     engine::Request request;
     request.prompt = prompts[i];
-    request.pooling = engine::Pooling::model;
+    request.pooling = engine::Pooling::of_model;
     job.parts.push_back({std::move(request)});
-    if (i < window) continue;
-    job.parts.back().when = Part::When::after_end;
-    job.parts.back().after = i - window;
+    if (i >= window) job.parts.back().after = i - window;
   }
   job.answer = std::make_unique<EmbeddingAnswer>(served.name, prompts.size(), format == 1, responder);
   service.answers().start(std::move(job));

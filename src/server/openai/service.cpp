@@ -2,7 +2,6 @@
 // A model is prepared at the first request for it: the probes of its template take milliseconds.
 #include "server/openai/service.hpp"
 
-#include "graph/kv.hpp"
 #include "server/api_error.hpp"
 
 namespace minfer::server::openai {
@@ -82,16 +81,6 @@ std::vector<std::vector<int32_t>> read_prompts(const chat::Value& value, const s
     }
   }
   return prompts;
-}
-
-void add_choices(std::vector<Part>& parts, const std::function<engine::Request(int64_t choice)>& make,
-                 int64_t choices) {
-  const size_t first = parts.size();
-  parts.push_back({make(0)});
-  const bool shares = static_cast<int64_t>(parts[first].request.prompt.size()) > graph::kPageTokens;
-  for (int64_t choice = 1; choice < choices; ++choice) {
-    parts.push_back({make(choice), shares ? Part::When::after_first_token : Part::When::at_once, first});
-  }
 }
 
 }  // namespace minfer::server::openai

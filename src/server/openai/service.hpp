@@ -66,8 +66,5 @@ std::vector<int32_t> read_token_ids(const std::vector<chat::Value>& ids, const s
 // them too.
 std::vector<std::vector<int32_t>> read_prompts(const chat::Value& value, const std::string& path,
                                                const ServedModel& model, size_t most);
-// The parts of `choices` answers to one prompt; all but the first wait for what
-// the first one leaves in the prefix cache, where that is anything.
-void add_choices(std::vector<Part>& parts, const std::function<engine::Request(int64_t choice)>& make, int64_t choices);
 
 }  // namespace minfer::server::openai
