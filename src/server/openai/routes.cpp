@@ -17,10 +17,15 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"POST", kChatPath, handle_chat},           {"POST", kCompletionsPath, handle_completions},
-    {"POST", kResponsesPath, handle_responses}, {"POST", "/tokenize", handle_tokenize},
-    {"POST", "/detokenize", handle_detokenize}, {"POST", "/apply-template", handle_apply_template},
-    {"GET", kModelsPath, handle_models},        {"GET", "/v1/models/*", handle_model},
+    {"POST", kChatPath, handle_chat},
+    {"POST", kCompletionsPath, handle_completions},
+    {"POST", kResponsesPath, handle_responses},
+    {"POST", kEmbeddingsPath, handle_embeddings},
+    {"POST", "/tokenize", handle_tokenize},
+    {"POST", "/detokenize", handle_detokenize},
+    {"POST", "/apply-template", handle_apply_template},
+    {"GET", kModelsPath, handle_models},
+    {"GET", "/v1/models/*", handle_model},  // kModelPathPrefix
 };
 
 }  // namespace
