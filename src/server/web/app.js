@@ -206,7 +206,7 @@ async function watchServer() {
     for (;;) {
       const state = await health();
       if (state.status === 'ok') break;
-      if (state.status === 'failed') throw new ApiError(`The model could not be loaded: ${state.error ?? 'see the server\u2019s messages'}.`, 'server');
+      if (state.status === 'failed') throw new ApiError(`The model could not be loaded: ${state.message ?? 'see the server\u2019s messages'}.`, 'server');
       const loading = state.status === 'loading';
       const progress = loading ? state.progress ?? 0 : undefined;
       banner(loading ? `The model is being loaded: ${Math.round(progress * 100)} %` : 'The server is about to end: it takes no more questions.', {progress, silent: true});
