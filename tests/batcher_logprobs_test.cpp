@@ -132,7 +132,7 @@ TEST_F(BatcherLogprobs, OfADeviceThatDrawsAreTheSame) {
     late.queue.ahead = 0;
     const ToldRun told = run(ahead, request(top));
     EXPECT_EQ(told.tokens, run(loaded_.runner, request(top)).tokens);
-    EXPECT_EQ(late.queue.ahead > 30, top == 0) << "the likeliest need the logits";
+    EXPECT_GT(late.queue.ahead, 30) << "the device finds the likeliest as well";
   }
 }
 

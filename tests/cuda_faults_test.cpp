@@ -50,7 +50,7 @@ Tokens run_drawn(engine::Runner& runner, const Tokens& prompt) {
     if (!sequence.reserve(1)) fail(ErrorCode::internal, "no page");
     const int32_t output_rows[] = {0};
     const graph::SequenceStep steps[] = {sequence.step(0, 1)};
-    const graph::RowDraw draws[] = {{.edits = edits, .mask = mask}};
+    const graph::RowDraw draws[] = {{.edits = edits, .mask = mask, .top_logprobs = 3}};
     runner.submit({{&next, 1}, output_rows, steps, draws});
     const graph::StepResult result = runner.wait();
     sequence.commit({&next, 1});
@@ -149,7 +149,13 @@ const std::vector<Scenario>& scenarios() {
        false,
        "llama",
        {"attention/kv_append", "attention/rope", "rows/add", "rows/glu"}},
-      {"Drawn", run_drawn, true, true, false, "llama", {"sampling/choose", "sampling/tiles", "step/masks"}},
+      {"Drawn",
+       run_drawn,
+       true,
+       true,
+       false,
+       "llama",
+       {"sampling/choose", "sampling/tiles", "sampling/top", "step/masks"}},
       {"Moved", run_moved, false, true, false, "llama", {"attention/kv_move", "kv/move"}},
       {"Saved", run_saved, true, true, false, "llama", {"kv/read", "kv/write"}},
       {"Timed", run_timed, true, true, false, "llama", {"step/timed", "timing/record"}},

@@ -52,6 +52,15 @@ class PlainDrawer {
     return drawn(id, logits);
   }
 
+  // As a row of graph::StepResult::top.
+  void add_top(std::span<const float> logits, int32_t count, std::vector<graph::TokenLogprob>& top) {
+    likeliest_.read(logits);
+    for (size_t i = 0; i < static_cast<size_t>(graph::kMostTopLogprobs); ++i) {
+      const bool asked = i < std::min(static_cast<size_t>(count), likeliest_.top().size());
+      top.push_back(asked ? likeliest_.top()[i] : graph::TokenLogprob{-1, 1.0F});
+    }
+  }
+
  private:
   graph::Drawn drawn(int32_t id, std::span<const float> logits) {
     logprobs_.read(logits);
@@ -81,6 +90,7 @@ class PlainDrawer {
   std::vector<float> logits_;
   std::vector<engine::Candidate> candidates_;
   engine::Logprobs logprobs_{0};
+  engine::Logprobs likeliest_{graph::kMostTopLogprobs};
   std::mt19937_64 random_;
   float mu_ = 0;
 };
@@ -96,6 +106,7 @@ class LateQueue {
     std::vector<graph::LogitEdit> edits;
     std::vector<float> logits;
     std::vector<graph::Drawn> drawn;
+    std::vector<graph::TokenLogprob> top;
     bool done = false;
     bool fails = false;
   };
@@ -128,7 +139,7 @@ class LateQueue {
     first_ = (first_ + 1) % steps_.size();
     --in_flight_;
     if (step.fails) fail(ErrorCode::device, "the device fails in a step");
-    return {step.logits, step.drawn};
+    return {step.logits, step.drawn, step.top};
   }
   // Before anything that steps might change, or that changes what they read.
   void flush() {
@@ -177,6 +188,9 @@ class LateQueue {
     const auto logits = step.executable->wait().logits;
     step.logits.clear();
     step.drawn.clear();
+    step.top.clear();
+    const bool asks = std::any_of(step.draws.begin(), step.draws.end(),
+                                  [](const graph::RowDraw& draw) { return draw.top_logprobs > 0; });
     if (step.draws.empty()) {
       step.logits.assign(logits.begin(), logits.end());
     } else {
@@ -184,6 +198,7 @@ class LateQueue {
       for (size_t row = 0; row < step.draws.size(); ++row) {
         const auto mine = logits.subspan(row * vocabulary, vocabulary);
         step.drawn.push_back(drawer_.draw(mine, step.draws[row], last_drawn_));
+        if (asks) drawer_.add_top(mine, step.draws[row].top_logprobs, step.top);
       }
     }
     last_drawn_.assign(step.drawn.begin(), step.drawn.end());

@@ -188,7 +188,6 @@ TEST(SteadyStep, SubmittedAheadAllocatesNothing) {
   engine::Runner runner(model, late, options_for_all(), {});
   const tokenizer::Tokenizer tokenizer(model::read_vocab(model.file()));
   auto requests = kinds_of_requests(tokenizer);
-  requests[7].top_logprobs = 0;
   // DRY and Mirostat need the tokens of the step before.
   std::erase_if(requests, [](const engine::Request& request) {
     return request.sampler.mirostat != 0 || request.sampler.dry_multiplier != 0;

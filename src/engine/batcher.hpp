@@ -141,7 +141,7 @@ class Batcher {
   void take_step();
   void take_logits(const Step& step, std::span<const float> logits);
   void take_hidden(const Step& step, std::span<const float> hidden);
-  void take_drawn(const Step& step, std::span<const graph::Drawn> drawn);
+  void take_drawn(const Step& step, const graph::StepResult& result);
   // Waits for all steps, whatever comes of them.
   void drop_steps();
   void record_cost(const Step& step, double seconds);

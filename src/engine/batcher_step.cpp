@@ -241,7 +241,7 @@ void Batcher::take_step() {
     if (step.hidden) {
       take_hidden(step, result.logits);
     } else if (step.draws) {
-      take_drawn(step, result.drawn);
+      take_drawn(step, result);
     } else {
       take_logits(step, result.logits);
     }
@@ -265,14 +265,16 @@ void Batcher::drop_steps() {
   leaving_.clear();
 }
 
-void Batcher::take_drawn(const Step& step, std::span<const graph::Drawn> drawn) {
+void Batcher::take_drawn(const Step& step, const graph::StepResult& result) {
+  size_t row = 0;
   for (const Entry& entry : step.entries) {
     Stream& stream = *entry.stream;
-    const auto mine = drawn.first(entry.has_logits ? 1 : 0);
-    drawn = drawn.subspan(mine.size());
+    const size_t mine = entry.has_logits ? row++ : row;
     if (stream.ended()) continue;
     try {
-      const auto reason = entry.has_logits ? stream.advance_drawn(entry.rows, mine[0]) : stream.advance(entry.rows, {});
+      const auto top = result.top.subspan(std::min(mine * kMostTopLogprobs, result.top.size()));
+      const auto reason =
+          entry.has_logits ? stream.advance_drawn(entry.rows, result.drawn[mine], top) : stream.advance(entry.rows, {});
       if (reason) end(stream, *reason);
     } catch (const Error& error) {
       fail_stream(stream, error);

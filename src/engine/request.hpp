@@ -13,10 +13,11 @@
 #include "base/error.hpp"
 #include "engine/grammar/grammar.hpp"
 #include "engine/sampler/params.hpp"
+#include "graph/sampling.hpp"
 
 namespace minfer::engine {
 
-inline constexpr int32_t kMostTopLogprobs = 20;
+inline constexpr int32_t kMostTopLogprobs = graph::kMostTopLogprobs;
 
 // What happens when a sequence has filled the context.
 enum class Overflow : uint8_t {
@@ -85,10 +86,7 @@ struct Result {
 
 inline constexpr int32_t kNoToken = -1;
 
-struct TokenLogprob {
-  int32_t token;
-  float logprob;
-};
+using graph::TokenLogprob;
 
 // A token of the answer. Log-probabilities are those of the model's own distribution, before any stage of the sampler;
 // -infinity where the model gave that.

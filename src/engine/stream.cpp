@@ -244,12 +244,21 @@ std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> l
   return take(verdict.next, logits.subspan(accepted * vocabulary, vocabulary));
 }
 
-std::optional<StopReason> Stream::advance_drawn(int64_t rows, const graph::Drawn& drawn) {
+graph::RowDraw Stream::row_draw() {
+  graph::RowDraw draw = sampler_.row_draw();
+  draw.top_logprobs = std::max(request_.top_logprobs, 0);
+  return draw;
+}
+
+std::optional<StopReason> Stream::advance_drawn(int64_t rows, const graph::Drawn& drawn,
+                                                std::span<const TokenLogprob> top) {
   sequence_.commit(pending().first(static_cast<size_t>(rows)));
   if (request_.max_tokens == 0) return StopReason::max_tokens;
   const int32_t id = sampler_.take(drawn);
   accept_draft(0);
-  return take({id, request_.top_logprobs < 0 ? 0.0F : drawn.logprob});
+  if (request_.top_logprobs < 0) return take({id});
+  const size_t most = std::min(static_cast<size_t>(request_.top_logprobs), tokenizer_.vocab().size());
+  return take({id, drawn.logprob, top.first(most)});
 }
 
 std::optional<StopReason> Stream::advance_hidden(int64_t rows, std::span<const float> hidden, int64_t width) {

@@ -92,9 +92,8 @@ class Stream {
   }
   void append_ids(int64_t rows, std::vector<int32_t>& ids) const;
   // What it is asked to draw there, where the device can: in a step behind those in flight.
-  // The likeliest tokens are found in the logits.
-  bool prepare_draw() { return request_.top_logprobs < 1 && sampler_.prepare_draw(awaited_output_); }
-  graph::RowDraw row_draw() { return sampler_.row_draw(); }
+  bool prepare_draw() { return sampler_.prepare_draw(awaited_output_); }
+  graph::RowDraw row_draw();
   // The step is in flight; its next token is drawn at `output`, or the step has none of its outputs (graph::kNoOutput).
   void submitted(int64_t rows, int32_t output);
   // It is no longer; one of the two advances follows if the stream has not ended meanwhile.
@@ -104,8 +103,8 @@ class Stream {
   // the last of them and after each of the draft [1 + drafted][vocabulary], else empty. Draws what follows and hands
   // the text out; the reason where that ends it. Errors: those of the sampler.
   std::optional<StopReason> advance(int64_t rows, std::span<const float> logits);
-  // The same where the device drew the next token of its last row.
-  std::optional<StopReason> advance_drawn(int64_t rows, const graph::Drawn& drawn);
+  // The same where the device drew the next token of its last row; `top` are the likeliest, the row's own first.
+  std::optional<StopReason> advance_drawn(int64_t rows, const graph::Drawn& drawn, std::span<const TokenLogprob> top);
   // The step has run its first `rows` pending tokens; `hidden` [rows][width] has those of all where pools_all(), else
   // that of the last one, or none. Errors: invalid_input where a value is no number.
   std::optional<StopReason> advance_hidden(int64_t rows, std::span<const float> hidden, int64_t width);

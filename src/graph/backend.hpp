@@ -113,6 +113,9 @@ struct StepResult {
   // drawn.
   std::span<const float> logits;
   std::span<const Drawn> drawn;  // one a row of its draws
+  // [draws][kMostTopLogprobs], where a draw asks for the likeliest tokens: of an ok row as many as it asks for and as
+  // there are, descending, ties by id.
+  std::span<const TokenLogprob> top = {};
 };
 
 // The memory in which executables run: values and scratch. It is allocated once, at the size of the largest step;

@@ -23,6 +23,14 @@ inline constexpr int64_t kEditsPerRow = 256;
 
 inline constexpr int32_t kNoOutput = -1;
 
+// A token with its log-probability under the softmax of a row's unedited logits.
+struct TokenLogprob {
+  int32_t token;
+  float logprob;
+};
+
+inline constexpr int32_t kMostTopLogprobs = 20;
+
 struct RowDraw {
   std::span<const LogitEdit> edits;  // ascending by token, each at most once
   float repeat = 1;
@@ -44,6 +52,7 @@ struct RowDraw {
   double uniform = 0;
   // Bit t % 32 of word t / 32: whether token t may be drawn. Empty: all may.
   std::span<const uint32_t> mask = {};
+  int32_t top_logprobs = 0;  // how many of the likeliest tokens are wanted as well, at most kMostTopLogprobs
 };
 
 enum class DrawStatus : int32_t {

@@ -47,6 +47,7 @@ StepLayout::StepLayout(const graph::Graph& graph, const graph::KvSpec& kv) {
     page_count += most_sequences * ((kv.sequence_tokens + graph::kPageTokens - 1) / graph::kPageTokens);
   }
   mirror = take(1, sizeof(Drawn*));
+  top_mirror = take(1, sizeof(TokenLogprob*));
   pages = take(page_count, kInt);
   draws = take(shape.outputs, sizeof(SamplingRow));
   edit_count = shape.outputs * graph::kEditsPerRow;
@@ -55,6 +56,7 @@ StepLayout::StepLayout(const graph::Graph& graph, const graph::KvSpec& kv) {
   mask_words = draws_here ? cuda::mask_words(graph.values[static_cast<size_t>(graph.logits)].type.width) : 0;
   masks = take(shape.outputs * mask_words, sizeof(uint32_t));
   drawn = take(shape.outputs, sizeof(Drawn));
+  top = take(shape.outputs * graph::kMostTopLogprobs, sizeof(TokenLogprob));
   bytes = offset;
 }
 
@@ -160,16 +162,23 @@ void CudaExecutable::place(const CudaWeights& weights) {
                            &workspace_.gemm()};
 }
 
-void CudaExecutable::launch(bool draws) {
+CudaExecutable::Draws CudaExecutable::draws_of(const graph::StepData& step) {
+  if (step.draws.empty()) return Draws::none;
+  const bool top = std::any_of(step.draws.begin(), step.draws.end(),
+                               [](const graph::RowDraw& draw) { return draw.top_logprobs > 0; });
+  return top ? Draws::top_logprobs : Draws::tokens;
+}
+
+void CudaExecutable::launch(Draws draws) {
   for (const graph::Node& node : graph_.nodes) {
     const OpRow* row = find_op(node.op);
     check(row != nullptr, "the card was given a node that it does not run");
     row->run(state_, node);
   }
-  if (draws) launch_draws();
+  if (draws != Draws::none) launch_draws(draws == Draws::top_logprobs);
 }
 
-void CudaExecutable::launch_draws() {
+void CudaExecutable::launch_draws(bool top) {
   SampleArgs args;
   args.logits = state_.rows(graph_.logits);
   args.rows = at<const SamplingRow>(device_data_, layout_.draws);
@@ -177,6 +186,7 @@ void CudaExecutable::launch_draws() {
   args.masks = at<const uint32_t>(device_data_, layout_.masks);
   args.out = workspace_.drawn();
   args.mirror = at<Drawn* const>(device_data_, layout_.mirror);
+  if (top) args.top = at<TokenLogprob* const>(device_data_, layout_.top_mirror);
   args.scratch = state_.linear_scratch.data;  // which no product needs any more
   launch_sample(device_.queue(), args);
 }
@@ -201,7 +211,7 @@ void CudaExecutable::run_timed(const graph::StepData& step) {
     find_op(graph_.nodes[i].op)->run(state_, graph_.nodes[i]);
     stamps_[i + 1].record(queue);
   }
-  if (!step.draws.empty()) launch_draws();
+  if (!step.draws.empty()) launch_draws(draws_of(step) == Draws::top_logprobs);
   device_.wait("step/timed");
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
     step_timer_->node_seconds()[i] = stamps_[i + 1].seconds_since(stamps_[i]);
@@ -280,6 +290,7 @@ int64_t CudaExecutable::bind(const graph::StepData& step) {
   std::copy(step.token_ids.begin(), step.token_ids.end(), at<int32_t>(host_data_, layout_.token_ids));
   std::copy(step.output_rows.begin(), step.output_rows.end(), at<int32_t>(host_data_, layout_.output_rows));
   *at<Drawn*>(host_data_, layout_.mirror) = at<Drawn>(host_data_, layout_.drawn);
+  *at<TokenLogprob*>(host_data_, layout_.top_mirror) = at<TokenLogprob>(host_data_, layout_.top);
   bind_draws(step.draws);
   return layout_.pages + (pages_used_ * static_cast<int64_t>(sizeof(int32_t)) + 15) / 16 * 16;
 }
@@ -296,6 +307,7 @@ void CudaExecutable::bind_draws(std::span<const graph::RowDraw> draws) {
     const auto count = static_cast<int64_t>(draw.edits.size());
     const int64_t place = count + (draw.counted == graph::kNoOutput ? 0 : 1);
     check(place <= graph::kEditsPerRow, "more edits of a row's logits than a step takes");
+    check(draw.top_logprobs <= graph::kMostTopLogprobs, "more of the likeliest tokens than a step gives");
     std::copy(draw.edits.begin(), draw.edits.end(), edits + edits_used_);
     const bool masked = !draw.mask.empty();
     check(!masked || static_cast<int64_t>(draw.mask.size()) == layout_.mask_words, "a mask of another vocabulary");
@@ -317,7 +329,8 @@ void CudaExecutable::bind_draws(std::span<const graph::RowDraw> draws) {
                draw.uniform,
                draw.mirostat,
                draw.mirostat_mu,
-               masked ? static_cast<int32_t>(masks_used_) : -1};
+               masked ? static_cast<int32_t>(masks_used_) : -1,
+               draw.top_logprobs};
     edits_used_ += place;
     masks_used_ += masked ? 1 : 0;
   }
@@ -380,7 +393,11 @@ void CudaExecutable::put_on_queue(const Call& call) {
     results += exports_[i].size();
   }
   if (!call.step.draws.empty()) {
-    call.slot.result.drawn = {at<const Drawn>(host_data_, layout_.drawn), static_cast<size_t>(outputs_)};
+    const auto draws = static_cast<size_t>(outputs_);
+    call.slot.result.drawn = {at<const Drawn>(host_data_, layout_.drawn), draws};
+    if (draws_of(call.step) == Draws::top_logprobs) {
+      call.slot.result.top = {at<const TokenLogprob>(host_data_, layout_.top), draws * graph::kMostTopLogprobs};
+    }
   } else if (graph_.logits != graph::kNoValue) {
     call.slot.result.logits = fetch_rows(graph_.logits, results);
   }
@@ -389,8 +406,8 @@ void CudaExecutable::put_on_queue(const Call& call) {
 
 void CudaExecutable::replay(const graph::StepData& step) {
   if (timer_.on()) return run_timed(step);
-  const bool draws = !step.draws.empty();
-  RecordedWork& work = draws ? draw_work_ : work_;
+  const Draws draws = draws_of(step);
+  RecordedWork& work = work_[static_cast<size_t>(draws)];
   if (work.empty()) work = RecordedWork(device_.queue(), [&] { launch(draws); });
   work.replay(device_.queue());
 }

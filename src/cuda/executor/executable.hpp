@@ -27,6 +27,7 @@ struct StepLayout {
   int64_t token_ids, positions, output_rows, row_sequence;  // offsets in bytes
   std::array<int64_t, graph::kMaxKvGroups> slots, sequences;
   int64_t mirror;      // offset; the address of `drawn` on the host
+  int64_t top_mirror;  // offset; that of `top`
   int64_t pages;       // offset; all tables of all groups
   int64_t page_count;  // capacity
   // Not fetched as they are.
@@ -36,6 +37,7 @@ struct StepLayout {
   int64_t masks;       // offset; one an output
   int64_t mask_words;  // of one
   int64_t drawn;       // offset of what comes back; on the host only
+  int64_t top;         // offset of the likeliest tokens, where they come back too; likewise
   int64_t bytes;
 };
 
@@ -97,9 +99,12 @@ class CudaExecutable final : public graph::Executable {
   };
 
   void place(const CudaWeights& weights);
+  // What a step draws beside its nodes' work.
+  enum class Draws : uint8_t { none, tokens, top_logprobs };
+  static Draws draws_of(const graph::StepData& step);
   // The nodes' launches, and the draws where the step wants them.
-  void launch(bool draws);
-  void launch_draws();
+  void launch(Draws draws);
+  void launch_draws(bool top);
   // Without the recording, node by node, with an event after each.
   void run_timed(const graph::StepData& step);
   void prepare_timing();
@@ -124,8 +129,7 @@ class CudaExecutable final : public graph::Executable {
   StepLayout layout_;
   StepState state_{};
   DeviceBuffer frequencies_;
-  RecordedWork work_;       // for steps whose logits are wanted
-  RecordedWork draw_work_;  // for steps whose tokens are drawn
+  std::array<RecordedWork, 3> work_;  // by Draws
   graph::OpTimer& timer_;
   std::optional<graph::StepTimer> step_timer_;  // from the first timed step on
   std::vector<TimingEvent> stamps_;             // the start, and each node's end

@@ -18,6 +18,7 @@ namespace minfer::cuda {
 using graph::Drawn;
 using graph::DrawStatus;
 using graph::LogitEdit;
+using graph::TokenLogprob;
 
 // graph::RowDraw as the kernels read it.
 struct SamplingRow {
@@ -39,6 +40,7 @@ struct SamplingRow {
   int32_t mirostat;   // 0: off
   float mirostat_mu;
   int32_t mask;  // which of the launch's masks; -1: all tokens may be drawn
+  int32_t top_logprobs = 0;
 };
 
 inline constexpr int64_t kMaxSampledVocabulary = int64_t{1} << 19;
@@ -58,11 +60,15 @@ struct SampleArgs {
   std::byte* scratch = nullptr;       // sample_scratch_bytes
   // On the device, where it is not null: the address in pinned memory to which the results go as well.
   Drawn* const* mirror = nullptr;
+  // On the device, where the likeliest tokens are wanted of some rows: the address to which they go
+  // (graph::StepResult::top).
+  TokenLogprob* const* top = nullptr;
 };
 // Of any content; for launches that follow each other on one stream.
 int64_t sample_scratch_bytes(int64_t rows, int64_t vocabulary);
 // A row's result depends on nothing but its logits, its SamplingRow and its edits, and is the same every time. Two
-// launches whatever the rows ask for, so that they can be recorded. Errors: internal for shapes beyond the limits.
+// launches whatever the rows ask for, so that they can be recorded, and a third with args.top. Errors: internal for
+// shapes beyond the limits.
 void launch_sample(const Queue& queue, const SampleArgs& args);
 
 }  // namespace minfer::cuda

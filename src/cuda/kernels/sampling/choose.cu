@@ -419,24 +419,25 @@ __global__ void __launch_bounds__(kThreads, 1) choose_kernel(const __grid_consta
     if (!greedy && row.mirostat != 0) {
       result.surprise = -static_cast<float>(log2(static_cast<double>(chosen.p)));
     }
-    const double below = static_cast<double>(logits[result.id]) - static_cast<double>(shared.row.largest);
-    result.logprob = static_cast<float>(below - log(static_cast<double>(shared.row.sum)));
+    result.logprob = logprob_of(logits[result.id], {shared.row.largest, shared.row.sum});
   }
   if (threadIdx.x != 0) return;
+  params.softmax[index] = {shared.row.largest, shared.row.sum};
   params.out[index] = result;
   if (params.mirror != nullptr) (*params.mirror)[index] = result;
 }
 
 struct Layout {
   int64_t tiles, groups, slots;
-  int64_t maxima, tickets, slot_memory, bytes;  // offsets; stats are at 0
+  int64_t softmax, maxima, tickets, slot_memory, bytes;  // offsets; stats are at 0
 };
 Layout layout_of(int64_t rows, int64_t vocabulary) {
   Layout layout{};
   layout.tiles = (vocabulary + kTile - 1) / kTile;
   layout.groups = (vocabulary + kGroup - 1) / kGroup;
   layout.slots = std::min<int64_t>(rows, kSlots);
-  layout.maxima = rows * layout.tiles * static_cast<int64_t>(sizeof(TileStats));
+  layout.softmax = rows * layout.tiles * static_cast<int64_t>(sizeof(TileStats));
+  layout.maxima = layout.softmax + rows * static_cast<int64_t>(sizeof(RowSoftmax));
   layout.tickets = align16(layout.maxima + rows * layout.groups * 4);
   layout.slot_memory = align16(layout.tickets + static_cast<int64_t>(sizeof(SlotTickets)));
   layout.bytes = layout.slot_memory + layout.slots * 2 * vocabulary * 8;
@@ -470,6 +471,8 @@ void launch_sample(const Queue& queue, const SampleArgs& args) {
   params.masks = args.masks;
   params.out = args.out;
   params.mirror = args.mirror;
+  params.top = args.top;
+  params.softmax = reinterpret_cast<sampling::RowSoftmax*>(args.scratch + layout.softmax);
   params.stats = reinterpret_cast<sampling::TileStats*>(args.scratch);
   params.maxima = reinterpret_cast<float*>(args.scratch + layout.maxima);
   params.tickets = reinterpret_cast<sampling::SlotTickets*>(args.scratch + layout.tickets);
@@ -480,6 +483,7 @@ void launch_sample(const Queue& queue, const SampleArgs& args) {
   shape.block = dim3(sampling::kThreads);
   shape.shared_bytes = sizeof(sampling::Shared);
   launch_kernel(queue, "sampling/choose", shape, sampling::choose_kernel, params);
+  if (args.top != nullptr) sampling::launch_top(queue, params, args.logits.rows);
 }
 
 }  // namespace minfer::cuda

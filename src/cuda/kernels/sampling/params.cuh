@@ -1,9 +1,9 @@
-// What the two kernels of the sampler share: the pieces of a row, what is known of each, and keys that order logits.
+// What the kernels of the sampler share: the pieces of a row, what is known of each, and keys that order logits.
 //
 // Pieces: a tile is 4096 consecutive logits of a row, a group 32. The first kernel (tiles.cu) reads every logit once
 // and leaves a TileStats a tile and, for rows that are not greedy, each group's largest edited logit. The second
 // (choose.cu), a block a row, needs little more: the k best logits are in the k groups of the largest maxima (ties by
-// index).
+// index). The third (top.cu) is launched only where the likeliest tokens are wanted, and reads the logits again.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,12 @@ struct TileStats {
   int32_t broken;    // whether an edit made a logit NaN or +infinity
 };
 
+// Of a row's logits as they came.
+struct RowSoftmax {
+  float largest;
+  float sum;  // of exp(x - largest)
+};
+
 // Words that give slots to rows; the first kernel zeroes them.
 struct SlotTickets {
   uint32_t taken;
@@ -48,14 +54,18 @@ struct SampleParams {
   const uint32_t* masks;
   Drawn* out;
   Drawn* const* mirror;
-  TileStats* stats;  // [rows][tiles]
-  float* maxima;     // [rows][groups]
+  TokenLogprob* const* top;
+  RowSoftmax* softmax;  // [rows]
+  TileStats* stats;     // [rows][tiles]
+  float* maxima;        // [rows][groups]
   SlotTickets* tickets;
   uint64_t* slot_memory;  // [slots][2][vocabulary]
 };
 
 // sampling/tiles
 void launch_tiles(const Queue& queue, const SampleParams& params, int64_t rows);
+// sampling/top
+void launch_top(const Queue& queue, const SampleParams& params, int64_t rows);
 
 #ifdef __CUDACC__
 
@@ -87,6 +97,11 @@ __device__ __forceinline__ float edited_logit(float logit, const LogitEdit& edit
     logit = __fsub_rn(logit, __fadd_rn(__fmul_rn(count, row.frequency), row.presence));
   }
   return __fsub_rn(logit, edit.dry);
+}
+
+__device__ __forceinline__ float logprob_of(float logit, const RowSoftmax& softmax) {
+  const double below = static_cast<double>(logit) - static_cast<double>(softmax.largest);
+  return static_cast<float>(below - log(static_cast<double>(softmax.sum)));
 }
 
 // The mask's bits of the 32 tokens from 32 * group on.
