@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <random>
 #include <span>
@@ -20,12 +21,12 @@
 namespace minfer::test {
 
 // What a row's edits, the counted token among them, make of logits, and what is drawn from those. Without XTC,
-// Mirostat and masks.
+// Mirostat.
 class PlainDrawer {
  public:
   graph::Drawn draw(std::span<const float> logits, const graph::RowDraw& row,
                     std::span<const graph::Drawn> drawn_before) {
-    check(row.xtc_probability == 0 && row.mirostat == 0 && row.mask.empty(), "a draw beyond this test device");
+    check(row.xtc_probability == 0 && row.mirostat == 0, "a draw beyond this test device");
     logits_.assign(logits.begin(), logits.end());
     edit(row, drawn_before);
     const auto best = std::max_element(logits_.begin(), logits_.end()) - logits_.begin();
@@ -75,6 +76,9 @@ class PlainDrawer {
       apply(edit, row);
     }
     if (counts && !found) apply({token, 0.0F, 1, 0.0F}, row);
+    for (size_t i = 0; i < logits_.size() && !row.mask.empty(); ++i) {
+      if ((row.mask[i / 32] >> (i % 32) & 1) == 0) logits_[i] = -std::numeric_limits<float>::infinity();
+    }
   }
   void apply(const graph::LogitEdit& edit, const graph::RowDraw& row) {
     float& logit = logits_[static_cast<size_t>(edit.token)];
@@ -104,6 +108,7 @@ class LateQueue {
     std::vector<graph::SequenceStep> sequences;
     std::vector<graph::RowDraw> draws;
     std::vector<graph::LogitEdit> edits;
+    std::vector<std::vector<uint32_t>> masks;  // by draw
     std::vector<float> logits;
     std::vector<graph::Drawn> drawn;
     std::vector<graph::TokenLogprob> top;
@@ -173,7 +178,11 @@ class LateQueue {
         pages += of_group.size();
       }
     }
-    for (auto& draw : step.draws) {
+    step.masks.resize(std::max(step.masks.size(), step.draws.size()));
+    for (size_t i = 0; i < step.draws.size(); ++i) {
+      graph::RowDraw& draw = step.draws[i];
+      step.masks[i].assign(draw.mask.begin(), draw.mask.end());
+      draw.mask = step.masks[i];
       std::copy(draw.edits.begin(), draw.edits.end(), step.edits.begin() + static_cast<std::ptrdiff_t>(edits));
       draw.edits = std::span(step.edits).subspan(edits, draw.edits.size());
       edits += draw.edits.size();

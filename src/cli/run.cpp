@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/output_file.hpp"
+#include "chat/value.hpp"
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
@@ -18,6 +19,9 @@
 #include "cli/speculation_options.hpp"
 #include "cli/usage.hpp"
 #include "engine/engine.hpp"
+#include "engine/grammar/gbnf.hpp"
+#include "engine/grammar/grammar.hpp"
+#include "engine/grammar/json_schema.hpp"
 #include "model/vocab.hpp"
 
 namespace minfer::cli {
@@ -25,6 +29,8 @@ namespace {
 
 // Without its first tokens, to which much of the attention goes, a shifted model falls apart (arXiv 2309.17453).
 constexpr int64_t kSinkTokens = 4;
+
+constexpr int64_t kMaxGrammarBytes = int64_t{16} << 20;
 
 struct Options {
   ModelOptions model;
@@ -39,6 +45,8 @@ struct Options {
   std::string overflow = "stop";
   std::optional<int64_t> keep;
   std::string session;
+  std::string grammar_file;
+  std::string schema_file;
   SpeculationOptions speculation;
 };
 
@@ -114,12 +122,31 @@ engine::Result answer(LoadedModel& loaded, const tokenizer::Tokenizer& tokenizer
   return ended_result;
 }
 
+// What the answer is held to; null: nothing. Errors: UsageError; those of reading the file and of the grammar.
+std::shared_ptr<const engine::grammar::Grammar> read_grammar(const Options& options,
+                                                             const tokenizer::Tokenizer& tokenizer) {
+  namespace grammar = engine::grammar;
+  if (options.grammar_file.empty() && options.schema_file.empty()) return nullptr;
+  grammar::Ast ast;
+  if (!options.grammar_file.empty()) {
+    ast = grammar::parse_gbnf(read_input(options.grammar_file, kMaxGrammarBytes), options.grammar_file);
+  } else {
+    const chat::Value schema = chat::value_from_json(read_input(options.schema_file, kMaxGrammarBytes));
+    grammar::AstBuilder builder;
+    const grammar::RuleId root = builder.declare("root");
+    builder.define(root, grammar::add_json_schema(builder, schema));
+    ast = std::move(builder).finish(root);
+  }
+  return grammar::compile(ast, grammar::make_token_table(tokenizer));
+}
+
 // Everything that the user gave is checked here, before the model is loaded.
 engine::Request make_request(const Options& options, const Prompt& prompt, const tokenizer::Tokenizer& tokenizer,
                              int64_t context, bool continues) {
   engine::Request request;
   request.sampler = resolve_sampler(options.sampler, tokenizer);
   request.prompt = prompt.tokens;
+  request.grammar = read_grammar(options, tokenizer);
   request.max_tokens = options.max_tokens;
   request.stops = options.stops;
   request.overflow = options.overflow == "shift" ? engine::Overflow::shift : engine::Overflow::stop;
@@ -171,6 +198,9 @@ ModelOptions target_options(const Options& options) {
 }
 
 int run(const Options& options) {
+  if (!options.grammar_file.empty() && !options.schema_file.empty()) {
+    throw UsageError("give --grammar or --json-schema, not both");
+  }
   const std::string text = prompt_text(options);
   LoadedModel loaded(options.model);
   const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
@@ -232,6 +262,12 @@ std::function<int()> declare_run(CLI::App& app) {
       ->type_name("N")
       ->check(whole_number(0, engine::kMaxContextTokens));
   app.add_option("--session", options->session, "Go on with the session in FILE if there, and save it")
+      ->type_name("FILE")
+      ->check(not_empty());
+  app.add_option("--grammar", options->grammar_file, "Hold the answer to a grammar in FILE (GBNF)")
+      ->type_name("FILE")
+      ->check(not_empty());
+  app.add_option("--json-schema", options->schema_file, "Hold the answer to a JSON Schema in FILE")
       ->type_name("FILE")
       ->check(not_empty());
   add_speculation_options(app, options->speculation);

@@ -37,7 +37,6 @@ void check_shift(int64_t keep, const KvCache& cache) {
 }
 
 void check_request(const Request& request, Runner& runner) {
-  if (request.grammar != nullptr) fail(ErrorCode::unsupported, "grammars are not there yet");
   const int64_t context = runner.options().context_tokens;
   const int64_t length = static_cast<int64_t>(request.prompt.size());
   if (length == 0) fail(ErrorCode::invalid_input, "the prompt is empty; it must have at least one token");
@@ -61,6 +60,12 @@ void check_request(const Request& request, Runner& runner) {
   }
   if (request.pooling && (has_session || request.grammar != nullptr || request.top_logprobs >= 0)) {
     fail(ErrorCode::invalid_input, "an embedding has no session, grammar or log-probabilities; leave them out");
+  }
+  const auto vocabulary = static_cast<size_t>(runner.model().config().vocabulary);
+  if (request.grammar != nullptr && grammar::vocabulary_size(*request.grammar) != vocabulary) {
+    fail(ErrorCode::invalid_input,
+         "the grammar is of a vocabulary of {} tokens, the model's has {}; compile it for that",
+         grammar::vocabulary_size(*request.grammar), vocabulary);
   }
   runner.check_tokens(request.prompt);
 }

@@ -45,7 +45,8 @@ struct Request {
   // What ends a turn in the model's template: goes before the prompt where the session's last token is no end of
   // generation (an answer that was cut).
   std::vector<int32_t> turn_end;
-  // What the answer must match. Null: anything.
+  // What the answer must match. Null: anything. A token that it forces is not drawn, but runs with the next step,
+  // where that gives the same answer: without log-probabilities, logit bias, DRY and Mirostat.
   std::shared_ptr<const grammar::Grammar> grammar;
   // Log-probabilities of each drawn token and of the likeliest ones, so many (at most kMostTopLogprobs, and not more
   // than the vocabulary); -1: none.
@@ -58,7 +59,7 @@ struct Request {
 };
 
 enum class StopReason : uint8_t {
-  end_of_generation,  // the model drew its end token
+  end_of_generation,  // the model drew its end token, or the grammar has ended
   max_tokens,
   stop_string,
   context_full,

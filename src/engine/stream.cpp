@@ -24,6 +24,7 @@ Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer
       listener_(std::move(listener)),
       tokenizer_(tokenizer),
       sequence_(cache, share_prefixes && !pools_all()),
+      context_tokens_(cache.sequence_tokens()),
       sampler_(request_.sampler, static_cast<int64_t>(tokenizer.vocab().size())),
       stops_(request_.stops),
       decoder_(tokenizer, {.show_control = request_.show_control, .at_text_start = false}),
@@ -34,6 +35,7 @@ Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer
   tokens_ = request_.prompt;
   for (const int32_t token : tokens_) sampler_.accept(token);
   result_.prompt_tokens = static_cast<int64_t>(tokens_.size());
+  if (request_.grammar != nullptr) sampler_.set_grammar(request_.grammar);
 }
 
 std::span<const int32_t> Stream::pending() const {
@@ -136,6 +138,7 @@ int64_t Stream::start(const SessionTarget* target) {
     session_tokens_ = 0;
     started_at_ = Clock::now();
     result_.queue_seconds = seconds_between(submitted_, started_at_);
+    sampler_.look_ahead();
   }
   return find_prefix();
 }
@@ -214,6 +217,25 @@ std::optional<StopReason> Stream::take(const DrawnToken& token) {
   return std::nullopt;
 }
 
+// What the grammar says to the last token: that it is over, or what must follow, as far as the context has room. The
+// tokens of that are pending together.
+std::optional<StopReason> Stream::go_on(std::optional<StopReason> reason) {
+  if (request_.grammar == nullptr) return reason;
+  const auto ended = [&] {
+    if (sampler_.is_over() && (!reason || reason == StopReason::max_tokens)) reason = StopReason::end_of_generation;
+    return reason.has_value();
+  };
+  while (!ended()) {
+    sampler_.look_ahead();
+    const bool has_room = static_cast<int64_t>(tokens_.size()) < context_tokens_;
+    const int32_t token = request_.top_logprobs < 0 && has_room ? sampler_.forced() : -1;
+    if (token < 0) break;
+    sampler_.accept_next(token);
+    reason = take({token});
+  }
+  return reason;
+}
+
 std::optional<StopReason> Stream::take(int32_t id, std::span<const float> logits) {
   if (request_.top_logprobs < 0) return take({id});
   logprobs_.read(logits);
@@ -241,7 +263,7 @@ std::optional<StopReason> Stream::advance(int64_t rows, std::span<const float> l
     const auto reason = take(draft_.tokens[row], logits.subspan(row * vocabulary, vocabulary));
     if (reason) return reason;
   }
-  return take(verdict.next, logits.subspan(accepted * vocabulary, vocabulary));
+  return go_on(take(verdict.next, logits.subspan(accepted * vocabulary, vocabulary)));
 }
 
 graph::RowDraw Stream::row_draw() {
@@ -256,9 +278,9 @@ std::optional<StopReason> Stream::advance_drawn(int64_t rows, const graph::Drawn
   if (request_.max_tokens == 0) return StopReason::max_tokens;
   const int32_t id = sampler_.take(drawn);
   accept_draft(0);
-  if (request_.top_logprobs < 0) return take({id});
+  if (request_.top_logprobs < 0) return go_on(take({id}));
   const size_t most = std::min(static_cast<size_t>(request_.top_logprobs), tokenizer_.vocab().size());
-  return take({id, drawn.logprob, top.first(most)});
+  return go_on(take({id, drawn.logprob, top.first(most)}));
 }
 
 std::optional<StopReason> Stream::advance_hidden(int64_t rows, std::span<const float> hidden, int64_t width) {

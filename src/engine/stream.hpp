@@ -115,6 +115,7 @@ class Stream {
  private:
   std::optional<StopReason> take(const DrawnToken& token);
   // A token with the row of logits that it was drawn from.
+  std::optional<StopReason> go_on(std::optional<StopReason> reason);
   std::optional<StopReason> take(int32_t id, std::span<const float> logits);
   // Of the draft that the step ran, so many tokens stand.
   void accept_draft(int64_t accepted);
@@ -128,6 +129,7 @@ class Stream {
   Listener listener_;
   const tokenizer::Tokenizer& tokenizer_;
   Sequence sequence_;
+  int64_t context_tokens_;
   Sampler sampler_;
   StopMatcher stops_;
   tokenizer::StreamDecoder decoder_;

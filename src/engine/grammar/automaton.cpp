@@ -239,7 +239,8 @@ void order_callees(Automaton& automaton, const Compiler& compiler) {
     for (CalleeId c = 1; c < count && in_cycle == 0; ++c) in_cycle = missing[c] > 0 ? c : 0;
     for (size_t i = 0; i < count; ++i) in_cycle = caller[in_cycle];
     fail(ErrorCode::invalid_input,
-         "grammar: the rule '{}' begins with itself (left recursion); write a repetition instead, as in a ::= b (\",\" b)*",
+         "grammar: the rule '{}' begins with itself (left recursion); write a repetition instead, as in a ::= b (\",\" "
+         "b)*",
          compiler.name(in_cycle));
   }
   std::vector<CalleeId> number(count);

@@ -86,7 +86,8 @@ struct Automaton {
   size_t bytes() const;
 };
 
-// Errors: invalid_input for a grammar that no text matches, a rule that begins with itself (by name), or beyond a limit.
+// Errors: invalid_input for a grammar that no text matches, a rule that begins with itself (by name), or beyond a
+// limit.
 Automaton compile_automaton(const Ast& ast, const TokenTable& tokens);
 // Of compile_automaton: what is found once all callees are there.
 void finish_automaton(Automaton& automaton);

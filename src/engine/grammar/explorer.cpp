@@ -2,6 +2,7 @@
 #include "engine/grammar/explorer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -100,8 +101,8 @@ NodeIndex Explorer::node(std::vector<Frame>& frames, CalleeId callee) {
       },
       [&] {
         check_bytes();
-        nodes_.push_back({static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), counted,
-                          kUnknown});
+        nodes_.push_back(
+            {static_cast<uint32_t>(frames_.size()), static_cast<uint32_t>(frames.size()), counted, kUnknown});
         frames_.insert(frames_.end(), frames.begin(), frames.end());
         return static_cast<uint32_t>(nodes_.size() - 1);
       });
@@ -206,16 +207,42 @@ void Explorer::leave(NodeIndex node, CalleeId callee) {
   add_work(nodes_[node].count);
   for (uint32_t i = 0; i < nodes_[node].count; ++i) {
     Frame frame = frames_[nodes_[node].first + i];
-    if (frame.count >= left.least) arrive(frame.target, frame.below);
-    if (counted == 0 || frame.count >= left.most) continue;
+    // Below the bottom nothing is known, nor counted: what stands above it may be of any callee.
+    const bool is_bottom = frame.target == kEndState;
+    if (is_bottom || frame.count >= left.least) arrive(frame.target, frame.below);
+    if (is_bottom || counted == 0 || frame.count >= left.most) continue;
     // Where there is no bound, only the least number is counted.
     if (left.most != kUnbounded || frame.count < left.least) ++frame.count;
     enter(callee, frame);
   }
 }
 
+void Explorer::grow_seen() {
+  const std::vector<uint64_t> old = std::exchange(seen_, std::vector<uint64_t>(std::max<size_t>(16, seen_.size() * 2)));
+  for (const uint64_t key : old) {
+    if (key == 0) continue;
+    size_t slot = mix(0, key) & (seen_.size() - 1);
+    while (seen_[slot] != 0) slot = (slot + 1) & (seen_.size() - 1);
+    seen_[slot] = key;
+  }
+}
+
+// Whether that end was followed in this step; it is from now on.
+bool Explorer::see(const Config& config) {
+  if ((seen_count_ + 1) * 2 > seen_.size()) grow_seen();
+  const uint64_t key = pair_key(config.state, config.node);  // not 0: states are beyond kEndState
+  size_t slot = mix(0, key) & (seen_.size() - 1);
+  for (; seen_[slot] != 0; slot = (slot + 1) & (seen_.size() - 1)) {
+    if (seen_[slot] == key) return true;
+  }
+  seen_[slot] = key;
+  ++seen_count_;
+  return false;
+}
+
 void Explorer::enter(CalleeId callee, const Frame& frame) {
   const auto later = [](const Entry& a, const Entry& b) { return a.callee > b.callee; };
+  add_work(1);
   entries_.push_back({callee, frame});
   std::push_heap(entries_.begin(), entries_.end(), later);
 }
@@ -236,6 +263,7 @@ void Explorer::enter_calls(const Config& config) {
 
 // Of one state, all nodes become one.
 void Explorer::merge_arrivals() {
+  add_work(arrivals_.size());
   std::sort(arrivals_.begin(), arrivals_.end());
   size_t kept = 0;
   for (size_t i = 0; i < arrivals_.size();) {
@@ -282,17 +310,12 @@ FrontierId Explorer::import(const Explorer& other, FrontierId f) {
 
 // From arrivals_, entries_ and may_end_ to the frontier: ends are followed, then calls.
 FrontierId Explorer::close() {
-  seen_.clear();
+  if (seen_count_ > 0) std::fill(seen_.begin(), seen_.end(), 0);
+  seen_count_ = 0;
   for (size_t i = 0; i < arrivals_.size(); ++i) {
     const Config config = arrivals_[i];
     const State& state = automaton_.states[config.state];
-    if (!state.is_final) continue;
-    // Few: a search is cheaper than a table.
-    const uint64_t key = pair_key(config.state, config.node);
-    add_work(seen_.size() / 4);
-    if (std::find(seen_.begin(), seen_.end(), key) != seen_.end()) continue;
-    seen_.push_back(key);
-    leave(config.node, state.callee);
+    if (state.is_final && !see(config)) leave(config.node, state.callee);
   }
   merge_arrivals();
   result_.clear();

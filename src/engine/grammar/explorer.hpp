@@ -21,7 +21,7 @@ using NodeIndex = uint32_t;
 using FrontierId = uint32_t;
 
 inline constexpr size_t kMaxExplorerBytes = size_t{16} << 20;
-inline constexpr size_t kMaxExplorerWork = size_t{1} << 24;  // about 0.3 s
+inline constexpr size_t kMaxExplorerWork = size_t{1} << 22;  // under 0.2 s
 
 inline constexpr NodeIndex kBottom = 0;  // the stack that only the end of the text is left on
 inline constexpr FrontierId kDead = 0;   // no text goes on from here, nor may it end
@@ -110,8 +110,8 @@ class Explorer {
   struct Node {
     uint32_t first;
     uint32_t count;
-    CalleeId counted;     // whose repetitions the frames count, or 0: rules
-    FrontierId resumed;   // resume(), or kUnknown
+    CalleeId counted;    // whose repetitions the frames count, or 0: rules
+    FrontierId resumed;  // resume(), or kUnknown
   };
   struct Frontier {
     uint32_t first;
@@ -136,6 +136,8 @@ class Explorer {
   void begin(bool may_end);
   void arrive(StateId state, NodeIndex node);
   void leave(NodeIndex node, CalleeId callee);
+  bool see(const Config& config);
+  void grow_seen();
   void enter(CalleeId callee, const Frame& frame);
   void enter_calls(const Config& config);
   void merge_arrivals();
@@ -154,7 +156,8 @@ class Explorer {
   size_t work_ = 0;
   // Working space of a step.
   std::vector<Config> arrivals_;
-  std::vector<uint64_t> seen_;  // ends that were followed
+  std::vector<uint64_t> seen_;  // ends that were followed: open addressing, 0 where there is none
+  size_t seen_count_ = 0;
   std::vector<Entry> entries_;  // a heap, the first callee on top
   std::vector<Frame> merged_;
   std::vector<Config> result_;

@@ -129,8 +129,8 @@ bool is_unrolled(uint32_t child_size, uint32_t most) {
 
 Facts find_facts(const Ast& ast) {
   Facts facts;
-  facts.nullable = least_fixpoint(
-      ast, [](const Node& node) { return node.kind == NodeKind::literal && node.text.empty(); });
+  facts.nullable =
+      least_fixpoint(ast, [](const Node& node) { return node.kind == NodeKind::literal && node.text.empty(); });
   facts.productive =
       least_fixpoint(ast, [](const Node& node) { return node.kind == NodeKind::literal || !node.ranges.empty(); });
   // Unbounded until known: what refers to itself stays so.

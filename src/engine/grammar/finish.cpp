@@ -5,14 +5,14 @@
 #include <tuple>
 #include <utility>
 
-#include "base/error.hpp"
 #include "engine/grammar/automaton.hpp"
 
 namespace minfer::engine::grammar {
 namespace {
 
-// The edges of a callee's start are copied to where it is called last, if it has so many at most.
+// The edges of a callee's start are copied to where it is called last, if it has so many at most, and of all so many.
 constexpr size_t kMostCopied = 64;
+constexpr size_t kMostCopiedInAll = kMaxEdges / 4;
 
 struct Edges {
   std::vector<SymbolEdge> symbols;
@@ -48,11 +48,6 @@ class TailCalls {
       const Edges edges = is_start ? starts_[automaton_.states[s].callee] : edges_of(s);
       symbols.insert(symbols.end(), edges.symbols.begin(), edges.symbols.end());
       calls.insert(calls.end(), edges.calls.begin(), edges.calls.end());
-      if (symbols.size() > kMaxEdges || calls.size() > kMaxEdges) {
-        fail(ErrorCode::invalid_input,
-             "grammar: its states take more than {} edges; use fewer alternatives and optional parts in a row",
-             kMaxEdges);
-      }
     }
     automaton_.edges = std::move(symbols);
     automaton_.calls = std::move(calls);
@@ -62,7 +57,7 @@ class TailCalls {
   }
 
  private:
-  Edges edges_of(StateId s) const {
+  Edges edges_of(StateId s) {
     Edges out;
     const auto own = automaton_.edges_of(s);
     out.symbols.assign(own.begin(), own.end());
@@ -70,7 +65,9 @@ class TailCalls {
     for (CallEdge call : automaton_.calls_of(s)) {
       call.is_tail = in_rule && !automaton_.callees[call.callee].counts && is_pure_end(automaton_, call.target);
       const Edges& start = starts_[call.callee];
-      if (call.is_tail && start.symbols.size() + start.calls.size() <= kMostCopied) {
+      const size_t count = start.symbols.size() + start.calls.size();
+      if (call.is_tail && count <= kMostCopied && copied_ + count <= kMostCopiedInAll) {
+        copied_ += count;
         out.symbols.insert(out.symbols.end(), start.symbols.begin(), start.symbols.end());
         out.calls.insert(out.calls.end(), start.calls.begin(), start.calls.end());
       } else {
@@ -84,6 +81,7 @@ class TailCalls {
 
   Automaton& automaton_;
   std::vector<Edges> starts_;  // by callee
+  size_t copied_ = 0;
 };
 
 // Whether every character from U+0080 on leads from `s` to one of `ends`, by edges that are not cut finer than UTF-8.

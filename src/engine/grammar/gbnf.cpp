@@ -4,6 +4,7 @@
 // "::=" and '|'.
 #include "engine/grammar/gbnf.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,7 +40,7 @@ class Parser {
  private:
   struct Known {
     RuleId id;
-    size_t defined_at = 0;   // a line; 0: not yet
+    size_t defined_at = 0;  // a line; 0: not yet
     size_t first_used = 0;
   };
 
@@ -47,6 +48,7 @@ class Parser {
   [[noreturn]] void fail_line(size_t line, const std::string& what) const {
     fail(ErrorCode::invalid_input, "{}, line {}: {}", name_, line, what);
   }
+  // Cheap going forward.
   size_t line_of(size_t offset) const;
   bool at_end() const { return at_ >= text_.size(); }
   char peek() const { return at_end() ? '\0' : text_[at_]; }
@@ -71,14 +73,19 @@ class Parser {
   std::string_view text_;
   std::string_view name_;
   size_t at_ = 0;
+  mutable size_t counted_ = 0;  // bytes whose newlines are counted
+  mutable size_t newlines_ = 0;
   AstBuilder builder_;
   std::map<std::string, Known, std::less<>> rules_;
 };
 
 size_t Parser::line_of(size_t offset) const {
-  size_t line = 1;
-  for (size_t i = 0; i < offset && i < text_.size(); ++i) line += text_[i] == '\n' ? 1 : 0;
-  return line;
+  offset = std::min(offset, text_.size());
+  if (offset < counted_) counted_ = newlines_ = 0;
+  newlines_ += static_cast<size_t>(std::count(text_.begin() + static_cast<std::ptrdiff_t>(counted_),
+                                              text_.begin() + static_cast<std::ptrdiff_t>(offset), '\n'));
+  counted_ = offset;
+  return newlines_ + 1;
 }
 
 void Parser::fail_at(size_t offset, std::string_view expected) const {
@@ -158,8 +165,9 @@ void Parser::parse_rule() {
   skip(true);
   Known& known = rule(name);
   if (known.defined_at != 0) {
-    fail_line(line_of(begin), fmt::format("the rule '{}' is defined already, in line {}; join both by '|', or rename one",
-                                          name, known.defined_at));
+    fail_line(line_of(begin),
+              fmt::format("the rule '{}' is defined already, in line {}; join both by '|', or rename one", name,
+                          known.defined_at));
   }
   known.defined_at = line_of(begin);
   const RuleId id = known.id;
@@ -246,8 +254,8 @@ std::pair<uint32_t, std::optional<uint32_t>> Parser::parse_counts() {
   }
   expect("}", "'}' behind the numbers of a repetition");
   if (most && *most < least) {
-    fail_line(line_of(begin), fmt::format("a repetition of {} to {} times; the first number is the smaller one", least,
-                                          *most));
+    fail_line(line_of(begin),
+              fmt::format("a repetition of {} to {} times; the first number is the smaller one", least, *most));
   }
   return {least, most};
 }
@@ -294,8 +302,8 @@ NodeId Parser::parse_class() {
       last = parse_character();
     }
     if (last < first) {
-      fail_line(line_of(begin), fmt::format("the range U+{:04X} to U+{:04X} of a character class falls; turn it around",
-                                            first, last));
+      fail_line(line_of(begin),
+                fmt::format("the range U+{:04X} to U+{:04X} of a character class falls; turn it around", first, last));
     }
     ranges.push_back({first, last});
   }

@@ -15,9 +15,6 @@
 
 namespace minfer::engine::grammar {
 
-// Tokens that a matcher can take back at once.
-inline constexpr size_t kMaxRewind = 256;
-
 // The bytes of a model's tokens, sorted and in a form in which all can be matched at once. Made once a model; shared by
 // all its grammars. Control and unknown tokens are never matched by a grammar, with two exceptions: where it may end,
 // those that end a generation; and a control token (not such a one) by a literal that is exactly its text.
@@ -28,6 +25,9 @@ class Grammar;
 // Errors: invalid_input for a grammar that can't be compiled: a rule that begins with itself (left recursion), by name;
 // limits; that no text matches.
 std::shared_ptr<const Grammar> compile(const Ast& ast, std::shared_ptr<const TokenTable> tokens);
+
+// Tokens of the vocabulary that it was compiled for.
+size_t vocabulary_size(const Grammar& grammar);
 
 // Where one generation stands in its grammar. One thread. The sampler asks for the mask, then tells the token.
 class Matcher {
@@ -44,8 +44,6 @@ class Matcher {
   int32_t forced();
   // `token` is one that mask() allows (checked: internal).
   void accept(int32_t token);
-  // Takes back the last `count` accepted tokens, at most kMaxRewind: what speculation guessed wrong.
-  void rewind(size_t count);
   // The text so far is a whole match (it may still go on).
   bool is_complete() const;
   // Nothing may follow but the end of generation.

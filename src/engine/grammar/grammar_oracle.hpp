@@ -79,10 +79,7 @@ class GrammarOracle {
 
   Ends step(NodeId child, const Ends& starts) {
     Ends all;
-    for (const size_t start : starts) {
-      const Ends& one = ends(child, start);
-      all.insert(one.begin(), one.end());
-    }
+    for (const size_t start : starts) all.merge(Ends(ends(child, start)));
     return all;
   }
 
@@ -110,10 +107,7 @@ class GrammarOracle {
       }
       case NodeKind::alternatives: {
         Ends all;
-        for (const NodeId child : node.children) {
-          const Ends& one = ends(child, start);
-          all.insert(one.begin(), one.end());
-        }
+        for (const NodeId child : node.children) all.merge(step(child, {start}));
         return all;
       }
       case NodeKind::repeat: {

@@ -8,6 +8,7 @@
 
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "base/error.hpp"
 #include "engine/grammar/gbnf.hpp"
@@ -59,17 +60,19 @@ class Walk {
   }
   void accept(int32_t token) {
     matcher_.accept(token);
-    sizes_.push_back(text_.size());
+    taken_.push_back(token);
     text_ += tokens_[static_cast<size_t>(token)].text;
   }
-  void rewind(size_t count) {
-    matcher_.rewind(count);
-    if (count > 0) text_.resize(sizes_[sizes_.size() - count]);
-    sizes_.resize(sizes_.size() - count);
+  // A new matcher takes the first `count` tokens again.
+  void restart(size_t count) {
+    matcher_ = Matcher(grammar_);
+    text_.clear();
+    const std::vector<int32_t> taken = std::exchange(taken_, {});
+    for (size_t i = 0; i < count; ++i) accept(taken[i]);
   }
   Matcher& matcher() { return matcher_; }
   const std::shared_ptr<const Grammar>& grammar() const { return grammar_; }
-  size_t length() const { return sizes_.size(); }
+  size_t length() const { return taken_.size(); }
 
  private:
   bool expected(size_t id) {
@@ -82,7 +85,7 @@ class Walk {
   std::shared_ptr<const Grammar> grammar_;
   Matcher matcher_;
   std::string text_;
-  std::vector<size_t> sizes_;
+  std::vector<int32_t> taken_;
 };
 
 // Random grammars over a few characters, so that tokens of several of them fit often.
@@ -93,8 +96,8 @@ class RandomGrammar {
   size_t below(size_t bound) { return static_cast<size_t>(random_() % bound); }
 
   std::string text(size_t most) {
-    static const std::vector<std::string> kCharacters = {"a", "b", "\"", ",", "\xC3\xA9", "\xE2\x82\xAC",
-                                                         "\xF0\x9F\x98\x80"};
+    static const std::vector<std::string> kCharacters = {
+        "a", "b", "\"", ",", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
     std::string out;
     for (size_t i = below(most + 1); i > 0; --i) out += kCharacters[below(below(3) == 0 ? kCharacters.size() : 4)];
     return out;
@@ -179,7 +182,7 @@ RC_GTEST_PROP(GrammarProperty, MasksAreWhatTryingEachTokenGives, ()) {
     const auto allowed = walk->allowed();
     RC_ASSERT(allowed.empty() == walk->matcher().is_over());
     if (allowed.empty() || random.below(6) == 0) {
-      walk->rewind(random.below(walk->length() + 1));
+      walk->restart(random.below(walk->length() + 1));
       continue;
     }
     walk->accept(allowed[random.below(allowed.size())]);
@@ -211,7 +214,9 @@ std::vector<std::string> texts_of(Matcher& matcher, const Tokens& tokens) {
 
 TEST(Matcher, FollowsATextToItsEnd) {
   const Tokens tokens = small_vocabulary({"yes", "ye", "es", "no!", "y\n"});
-  Matcher matcher(compile(gbnf("root ::= \"yes\" | \"no\" \"!\"?"), std::make_shared<TokenTable>(tokens)));
+  const auto grammar = compile(gbnf("root ::= \"yes\" | \"no\" \"!\"?"), std::make_shared<TokenTable>(tokens));
+  EXPECT_EQ(vocabulary_size(*grammar), tokens.size());
+  Matcher matcher(grammar);
   EXPECT_EQ(texts_of(matcher, tokens), (std::vector<std::string>{"n", "y", "yes", "ye", "no!"}));
   EXPECT_EQ(matcher.forced(), -1);
   EXPECT_FALSE(matcher.is_complete());
@@ -222,7 +227,7 @@ TEST(Matcher, FollowsATextToItsEnd) {
   EXPECT_TRUE(matcher.is_over());
   EXPECT_EQ(texts_of(matcher, tokens), (std::vector<std::string>{"<end>", "<end>"}));
   EXPECT_EQ(matcher.forced(), -1);
-  matcher.rewind(2);
+  matcher = Matcher(grammar);
   EXPECT_FALSE(matcher.is_complete());
   matcher.accept('n');
   matcher.accept('o');
@@ -240,7 +245,6 @@ TEST(Matcher, RefusesATokenThatIsNotAllowed) {
   EXPECT_THROW(matcher.accept(258), Error);  // an end
   EXPECT_THROW(matcher.accept(-1), Error);
   EXPECT_THROW(matcher.accept(1000), Error);
-  EXPECT_THROW(matcher.rewind(1), Error);
   matcher.accept('a');
   EXPECT_TRUE(matcher.is_over());
 }
@@ -248,14 +252,15 @@ TEST(Matcher, RefusesATokenThatIsNotAllowed) {
 // A literal that is a control token's text is matched by that token, and by its bytes.
 TEST(Matcher, NamesAControlToken) {
   const Tokens tokens = small_vocabulary({});
-  Matcher matcher(compile(gbnf("root ::= \"<call>\" \"x\""), std::make_shared<TokenTable>(tokens)));
+  const auto grammar = compile(gbnf("root ::= \"<call>\" \"x\""), std::make_shared<TokenTable>(tokens));
+  Matcher matcher(grammar);
   const int32_t control = 256;
   const auto mask = matcher.mask();
   EXPECT_TRUE(mask[control / 32] >> (control % 32) & 1);
   EXPECT_TRUE(mask['<' / 32] >> ('<' % 32) & 1);
   matcher.accept(control);
   EXPECT_EQ(matcher.forced(), 'x');
-  matcher.rewind(1);
+  matcher = Matcher(grammar);
   matcher.accept('<');
   EXPECT_EQ(matcher.forced(), 'c');
 }

@@ -41,10 +41,11 @@ void Masks::find(Explorer& places, FrontierId f, std::span<uint32_t> mask) {
     find_once(places, f, mask);
   } catch (const ExplorerFull& full) {
     if (full.explorer != &explorer_) throw;
-    fail(ErrorCode::invalid_input,
-         "grammar: it is too ambiguous: to find the next tokens takes more than {} bytes; make fewer alternatives match "
-         "the same text",
-         kMaxExplorerBytes);
+    fail(
+        ErrorCode::invalid_input,
+        "grammar: it is too ambiguous: to find the next tokens takes more than {} bytes; make fewer alternatives match "
+        "the same text",
+        kMaxExplorerBytes);
   }
 }
 
@@ -108,8 +109,8 @@ std::vector<std::pair<NodeIndex, Masks::Place>> Masks::localize_node(Explorer& p
   for (const Frame& frame : places.frames(node)) {
     const CalleeId outer = automaton_.states[frame.target].callee;
     for (const auto& [local_below, place] : localize_node(places, frame.below, outer)) {
-      auto group = std::find_if(groups.begin(), groups.end(),
-                                [&](const Group& g) { return g.place.below == place.below; });
+      auto group =
+          std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.place.below == place.below; });
       if (group == groups.end()) group = groups.insert(groups.end(), {place, {}});
       group->frames.push_back({frame.target, canonical_count(ended, frame.count), local_below});
     }
@@ -213,8 +214,8 @@ void Masks::walk(Explorer& explorer, FrontierId from, uint32_t first, uint32_t e
     const FrontierId before = path_[node.depth - 1U];
     const uint16_t symbol_class = automaton_.class_of[node.byte];
     const FrontierId now = explorer.step_class(before, symbol_class);
-    const bool takes_all = now != kDead && (node.groups & ~explorer.loop(now)) == 0 &&
-                           node.height <= explorer.loop_room(now);
+    const bool takes_all =
+        now != kDead && (node.groups & ~explorer.loop(now)) == 0 && node.height <= explorer.loop_room(now);
     if (takes_all) {
       add_range(node.first_token, nodes[node.end].first_token);
       i = node.end;

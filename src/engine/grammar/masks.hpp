@@ -38,7 +38,7 @@ class Masks {
     uint32_t last;
   };
   struct Local {
-    std::vector<uint32_t> bits;   // empty: `tokens` is all
+    std::vector<uint32_t> bits;  // empty: `tokens` is all
     std::vector<int32_t> tokens;
     // Trie nodes to walk from what is below, by the class of their byte: [classes + 1] into `exits`.
     std::vector<uint32_t> first_exit;

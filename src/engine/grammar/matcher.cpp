@@ -1,4 +1,5 @@
-// Compiling, and one generation's place in a grammar. See grammar.hpp.
+// Compiling, and one generation's place in a grammar, as a frontier of the explorer that all matchers of the grammar
+// share. See grammar.hpp.
 #include <algorithm>
 #include <optional>
 
@@ -26,6 +27,10 @@ std::shared_ptr<const Grammar> compile(const Ast& ast, std::shared_ptr<const Tok
   return std::make_shared<Grammar>(std::move(automaton), std::move(tokens));
 }
 
+size_t vocabulary_size(const Grammar& grammar) {
+  return grammar.tokens->vocabulary();
+}
+
 struct Matcher::State {
   explicit State(std::shared_ptr<const Grammar> compiled)
       : grammar(std::move(compiled)), mask(grammar->tokens->mask_words()) {}
@@ -39,8 +44,6 @@ struct Matcher::State {
 
   std::shared_ptr<const Grammar> grammar;
   std::shared_ptr<Explorer> places;
-  // Where it was before each of the last tokens, and where it is.
-  std::vector<FrontierId> passed;
   FrontierId now = kDead;
   bool may_end = false;
   bool is_over = false;
@@ -51,10 +54,7 @@ struct Matcher::State {
 
 void Matcher::State::move(std::shared_ptr<Explorer> to) {
   if (places == to) return;
-  if (places != nullptr) {
-    for (FrontierId& frontier : passed) frontier = to->import(*places, frontier);
-    now = to->import(*places, now);
-  }
+  if (places != nullptr) now = to->import(*places, now);
   places = std::move(to);
 }
 
@@ -136,22 +136,7 @@ int32_t Matcher::forced() {
 void Matcher::accept(int32_t token) {
   check(token >= 0 && static_cast<size_t>(token) < state_->grammar->tokens->vocabulary(), "a token of the vocabulary");
   state_->run([&] {
-    const FrontierId after = state_->after(token);
-    if (state_->passed.size() == 2 * kMaxRewind) {
-      state_->passed.erase(state_->passed.begin(), state_->passed.begin() + kMaxRewind);
-    }
-    state_->passed.push_back(state_->now);
-    state_->now = after;
-    state_->set_flags();
-  });
-}
-
-void Matcher::rewind(size_t count) {
-  if (count == 0) return;
-  check(count <= state_->passed.size(), "more tokens taken back than a matcher keeps");
-  state_->run([&] {
-    state_->now = state_->passed[state_->passed.size() - count];
-    state_->passed.resize(state_->passed.size() - count);
+    state_->now = state_->after(token);
     state_->set_flags();
   });
 }

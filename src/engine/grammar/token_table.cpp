@@ -130,8 +130,8 @@ void TokenTable::build_nodes() {
     for (; open.size() > shared + 1; open.pop_back()) nodes_[open.back()].end = static_cast<uint32_t>(nodes_.size());
     for (size_t depth = shared; depth < now.size(); ++depth) {
       open.push_back(static_cast<uint32_t>(nodes_.size()));
-      nodes_.push_back({0, 0, static_cast<uint32_t>(rank), static_cast<uint16_t>(depth + 1), 0,
-                        static_cast<uint8_t>(now[depth])});
+      nodes_.push_back(
+          {0, 0, static_cast<uint32_t>(rank), static_cast<uint16_t>(depth + 1), 0, static_cast<uint8_t>(now[depth])});
     }
     before = now;
   }

@@ -31,9 +31,9 @@ class TokenTable {
  public:
   // What a token is to a grammar.
   struct Token {
-    std::string text;          // empty: never matched as text
-    bool ends = false;         // a generation
-    bool is_control = false;   // matched only where a grammar names the token itself, by its text `name`
+    std::string text;         // empty: never matched as text
+    bool ends = false;        // a generation
+    bool is_control = false;  // matched only where a grammar names the token itself, by its text `name`
     std::string name = {};
   };
   struct Node {

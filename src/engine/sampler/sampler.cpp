@@ -55,7 +55,8 @@ void choose_candidates(SamplerState& state) {
 }
 
 [[noreturn]] void fail_forbidden() {
-  fail(ErrorCode::invalid_input, "every token is forbidden by logit_bias and the DRY penalty; allow one at least");
+  fail(ErrorCode::invalid_input,
+       "every token is forbidden by logit_bias, the DRY penalty and the grammar; allow one at least");
 }
 
 void check_logits(std::span<const float> logits, const std::string& suspects) {
@@ -96,15 +97,44 @@ int32_t Sampler::shape_logits(SamplerState& state, std::span<const float> logits
   logits_.assign(logits.begin(), logits.end());
   for (const Stage stage : kLogitStages) stage(state);
   check_stages(logits_, params_);
+  apply_grammar();
   const int32_t best = argmax(logits_);
   if (logits_[static_cast<size_t>(best)] == -kInfinity) fail_forbidden();
   return best;
 }
 
+void Sampler::accept_next(int32_t token) {
+  if (matcher_) matcher_->accept(token);
+  history_.push_back(token);
+}
+
+void Sampler::look_ahead() {
+  if (!matcher_) return;
+  const auto mask = matcher_->mask();
+  if (std::any_of(mask.begin(), mask.end(), [](uint32_t word) { return word != 0; })) return;
+  fail(ErrorCode::unsupported,
+       "no token of the model's vocabulary goes on with the grammar: it has no token for each byte");
+}
+
+int32_t Sampler::forced() {
+  const bool is_exact = params_.logit_bias.empty() && params_.dry_multiplier == 0.0F && params_.mirostat == 0;
+  return matcher_ && is_exact ? matcher_->forced() : -1;
+}
+
+void Sampler::apply_grammar() {
+  if (!matcher_) return;
+  look_ahead();
+  const auto mask = matcher_->mask();
+  for (size_t i = 0; i < logits_.size(); ++i) {
+    if ((mask[i / 32] >> (i % 32) & 1) == 0) logits_[i] = -kInfinity;
+  }
+}
+
 int32_t Sampler::sample(std::span<const float> logits) {
   SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
   const int32_t best = shape_logits(state, logits);
-  if (params_.temperature == 0.0F) return best;
+  // A forced token takes no random number, whoever asks for it.
+  if (params_.temperature == 0.0F || forced() >= 0) return best;
   if (params_.mirostat != 0) {
     select_top_k(state, 0);
     apply_temperature(state);
@@ -118,14 +148,15 @@ int32_t Sampler::sample_drafted(std::span<const float> logits, int32_t drafted,
                                 std::span<const Candidate> drafted_from) {
   check(params_.temperature > 0 && params_.mirostat == 0, "a draft with a distribution for a sampler without one");
   SamplerState state{params_, history_, logits_, candidates_, random_, mirostat_mu_};
-  shape_logits(state, logits);
+  const int32_t best = shape_logits(state, logits);
+  if (forced() >= 0) return best;
   choose_candidates(state);
   return draw_drafted(state, drafted, drafted_from);
 }
 
 bool Sampler::prepare_draw(int32_t awaited) {
   const bool is_unknown = awaited != graph::kNoOutput;
-  if (is_unknown && (params_.mirostat != 0 || params_.dry_multiplier != 0.0F)) return false;
+  if (is_unknown && (params_.mirostat != 0 || params_.dry_multiplier != 0.0F || matcher_)) return false;
   collect_edits(params_, history_, is_unknown ? 1 : 0, candidates_, edits_);
   counted_ = has_penalties(params_) && params_.penalty_last_n != 0 ? awaited : graph::kNoOutput;
   const int64_t most = counted_ == graph::kNoOutput ? graph::kEditsPerRow : graph::kEditsPerRow - 1;
@@ -139,7 +170,8 @@ graph::RowDraw Sampler::row_draw() {
   draw.frequency = params_.frequency_penalty;
   draw.presence = params_.presence_penalty;
   draw.counted = counted_;
-  if (params_.temperature == 0.0F) return draw;
+  if (matcher_) draw.mask = matcher_->mask();
+  if (params_.temperature == 0.0F || forced() >= 0) return draw;
   draw.temperature = params_.temperature;
   if (params_.mirostat != 0) {
     draw.mirostat = params_.mirostat;
@@ -162,7 +194,7 @@ int32_t Sampler::take(const graph::Drawn& drawn) {
   using Status = graph::DrawStatus;
   switch (drawn.status) {
     case Status::ok:
-      accept(drawn.id);
+      accept_next(drawn.id);
       if (params_.mirostat != 0 && params_.temperature != 0.0F) learn_surprise(params_, drawn.surprise, mirostat_mu_);
       return drawn.id;
     case Status::not_finite:

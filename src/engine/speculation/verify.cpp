@@ -15,8 +15,8 @@ Verdict verify(Sampler& sampler, std::span<const float> logits, const Draft& dra
     const bool rejects = row < drafted && draft.is_drawn();
     const int32_t token =
         rejects ? sampler.sample_drafted(mine, draft.tokens[row], draft.drawn_from(row)) : sampler.sample(mine);
-    sampler.accept(token);
-    if (row == drafted || token != draft.tokens[row] || ends(token)) return {static_cast<int64_t>(row), token};
+    sampler.accept_next(token);
+    if (row == drafted || token != draft.tokens[row] || ends(token) || sampler.is_over()) return {static_cast<int64_t>(row), token};
   }
 }
 
