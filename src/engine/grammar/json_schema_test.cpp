@@ -320,13 +320,13 @@ TEST(JsonSchema, HostileSchemasEndInAnError) {
   EXPECT_THAT(invalid(R"({"allOf":[)" + branches + "]}"), HasSubstr("make it smaller or flatter"));
   std::string patterns;
   for (int i = 0; i < 50; ++i) {
-    patterns += fmt::format(R"({}"p{}":{{"type":"string","pattern":"a[ab]{{{}}}$"}})", i == 0 ? "" : ",", i, 20 + i);
+    patterns += fmt::format(R"({}"p{}":{{"type":"string","allOf":[{{"pattern":"a[ab{}]{{9}}$"}},{{"pattern":"b"}}]}})",
+                            i == 0 ? "" : ",", i, i);
   }
-  const std::string error = invalid(R"({"type":"object","properties":{)" + patterns + "}}");
-  EXPECT_THAT(error, HasSubstr("make them smaller"));
+  EXPECT_THAT(invalid(R"({"type":"object","properties":{)" + patterns + "}}"), HasSubstr("make them smaller"));
   std::string values;
   for (int i = 0; i < 300'000; ++i) {
-    values += fmt::format("{}\"{}\"", i == 0 ? "" : ",", i * 7919);
+    values += fmt::format("{}\"{}\"", i == 0 ? "" : ",", i * int64_t{7919});
   }
   EXPECT_THAT(invalid(R"({"enum":[)" + values + "]}"), HasSubstr("more than 262144 nodes"));
   std::string nested = "{}";

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 
-#include "engine/grammar/schema/json_values.hpp"
-
 namespace minfer::engine::grammar::schema {
 namespace {
 
@@ -44,10 +42,6 @@ NodeId any_number(AstBuilder& builder) {
 
 NodeId add_plain_class(AstBuilder& builder, const std::vector<CodeRange>& ranges) {
   return builder.code_class(ranges);
-}
-
-std::string bound_key(const std::optional<Bound>& bound) {
-  return bound ? json_scalar(bound->value) + (bound->exclusive ? "!" : "") : "none";
 }
 
 }  // namespace
@@ -120,11 +114,7 @@ RuleId Emitter::shared_rule(const std::string& key, const std::string& name) {
 }
 
 NodeId Emitter::string(const Shape& shape) {
-  std::string key =
-      fmt::format("string {} {}", shape.string.least, shape.string.most ? fmt::format("{}", *shape.string.most) : "");
-  for (const RegexId pattern : shape.string.patterns) {
-    key += fmt::format(" {}", pattern);
-  }
+  const std::string key = key_of(shape.string);
   const bool is_new = shared_.count(key) == 0;
   const RuleId rule = shared_rule(key, "string");
   if (is_new) {
@@ -135,8 +125,7 @@ NodeId Emitter::string(const Shape& shape) {
 
 NodeId Emitter::number(const Shape& shape) {
   const bool integer = (shape.types & kFraction) == 0;
-  const std::string key = fmt::format("number {} {} {} {}", integer, bound_key(shape.number.least),
-                                      bound_key(shape.number.most), shape.number.multiple_of.value_or(0));
+  const std::string key = key_of(shape.number, integer);
   const bool is_new = shared_.count(key) == 0;
   const RuleId rule = shared_rule(key, integer ? "integer" : "number");
   if (is_new) {

@@ -112,7 +112,7 @@ NodeId Emitter::extras(const Shape& shape) {
       token(parts, "\"", false);
       parts.push_back(add_dfa(builder_, *extra.names, add_string_class, "\":", "name"));
     } else {
-      const std::string key = "string 0 ";
+      const std::string key = key_of(StringLimits{});
       const bool is_new = shared_.count(key) == 0;
       const RuleId any_string = shared_rule(key, "string");
       if (is_new) {

@@ -37,7 +37,7 @@ class ShapeBuilder {
   void take_choice(LocationId location, Branch branch);
   void require_disjoint(SchemaId schema, const std::vector<chat::Value>& branches);
   ShapeId shape(const std::vector<SchemaId>& plain);
-  void step();
+  void step(size_t count = 1);
 
   // shape_keywords.cpp
   void add_types(Shape& shape, SchemaId id);
@@ -77,6 +77,8 @@ class ShapeBuilder {
   std::map<std::vector<SchemaId>, ShapeId> known_shapes_;
   std::deque<std::pair<LocationId, Members>> todo_;
   std::set<SchemaId> checked_choices_;
+  std::map<std::string, std::shared_ptr<const Dfa>> numbers_;
+  std::map<std::string, std::shared_ptr<const StringPlan>> strings_;
   size_t steps_ = 0;
 };
 

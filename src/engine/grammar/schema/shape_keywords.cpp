@@ -186,11 +186,39 @@ void ShapeBuilder::finish_scalars(Shape& shape) {
   }
   const NumberLimits& number = shape.number;
   if ((shape.types & (kInteger | kFraction)) != 0 && (number.least || number.most || number.multiple_of)) {
-    shape.number_dfa = number_dfa(number, (shape.types & kFraction) == 0, "JSON schema: " + shape.pointer);
+    const bool integer = (shape.types & kFraction) == 0;
+    std::shared_ptr<const Dfa>& dfa = numbers_[key_of(number, integer)];
+    if (dfa == nullptr) {
+      dfa = std::make_shared<const Dfa>(
+          apart(number, number) ? Dfa{} : number_dfa(number, integer, "JSON schema: " + shape.pointer));
+      step(dfa->states.size());
+    }
+    shape.number_dfa = dfa;
   }
   if ((shape.types & kString) != 0) {
-    shape.string_plan = plan_string(out_.pool, shape.string, shape.pointer);
+    std::shared_ptr<const StringPlan>& plan = strings_[key_of(shape.string)];
+    if (plan == nullptr) {
+      plan = std::make_shared<const StringPlan>(plan_string(out_.pool, shape.string, shape.pointer));
+      step(plan->dfa ? plan->dfa->states.size() : 1);
+    }
+    shape.string_plan = plan;
   }
+}
+
+std::string key_of(const NumberLimits& limits, bool integer) {
+  const auto bound_key = [](const std::optional<Bound>& bound) {
+    return bound ? json_scalar(bound->value) + (bound->exclusive ? "!" : "") : "none";
+  };
+  return fmt::format("number {} {} {} {}", integer, bound_key(limits.least), bound_key(limits.most),
+                     limits.multiple_of.value_or(0));
+}
+
+std::string key_of(const StringLimits& limits) {
+  std::string key = fmt::format("string {} {}", limits.least, limits.most ? fmt::format("{}", *limits.most) : "");
+  for (const RegexId pattern : limits.patterns) {
+    key += fmt::format(" {}", pattern);
+  }
+  return key;
 }
 
 }  // namespace minfer::engine::grammar::schema

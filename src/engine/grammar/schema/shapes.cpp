@@ -17,6 +17,8 @@ using chat::Value;
 // Keywords that lead to other schemas for the same place, or mean nothing: all others make a schema "plain" content.
 constexpr std::array<std::string_view, 6> kCombining = {"$ref", "allOf", "anyOf", "oneOf", "$defs", "definitions"};
 
+constexpr size_t kShapeSteps = 20;
+
 bool has_own_keywords(const chat::Dict& keywords) {
   return std::any_of(keywords.entries().begin(), keywords.entries().end(), [](const auto& entry) {
     return std::find(kCombining.begin(), kCombining.end(), entry.first.as_string()) == kCombining.end();
@@ -48,8 +50,9 @@ Shapes ShapeBuilder::build() {
   return std::move(out_);
 }
 
-void ShapeBuilder::step() {
-  if (++steps_ > kMaxSteps) {
+void ShapeBuilder::step(size_t count) {
+  steps_ += count;
+  if (steps_ > kMaxSteps) {
     fail(ErrorCode::invalid_input,
          "JSON schema: its anyOf, oneOf, allOf and references multiply to more than {} steps; make it smaller or "
          "flatter",
@@ -200,6 +203,7 @@ ShapeId ShapeBuilder::shape(const std::vector<SchemaId>& plain) {
     fail(ErrorCode::invalid_input, "JSON schema: more than {} combinations of its schemas; make it smaller or flatter",
          kMaxShapes);
   }
+  step(kShapeSteps);
   out_.shapes.emplace_back();
   Shape shape;
   shape.pointer = plain.empty() ? "#" : store_.pointer(plain.front());

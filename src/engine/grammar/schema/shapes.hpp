@@ -2,12 +2,14 @@
 // shapes, each a plain conjunction of what types, values, sizes and children may be. References, allOf, anyOf and oneOf
 // are gone: allOf and references add their keywords to a shape, anyOf and oneOf make one a branch. Locations and shapes
 // are found by the set of schemas that they come from, so that recursion ends; children are locations. One thread; a
-// ShapeBuilder serves one schema. Limits: kMaxShapes, kMaxAlternatives a location, kMaxSteps in all.
+// ShapeBuilder serves one schema. Limits: kMaxShapes, kMaxAlternatives a location, kMaxSteps in all (a shape and an
+// automaton count as many).
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -71,9 +73,9 @@ struct Shape {
   uint8_t types = kAllTypes;
   std::optional<std::vector<chat::Value>> values;  // of enum and const: only these
   NumberLimits number;
-  std::optional<Dfa> number_dfa;  // of a number with limits
+  std::shared_ptr<const Dfa> number_dfa;  // of a number with limits; equal limits share it
   StringLimits string;
-  std::optional<StringPlan> string_plan;  // of a string
+  std::shared_ptr<const StringPlan> string_plan;  // of a string; likewise
   ArrayLimits array;
   ObjectLimits object;
   bool possible = false;  // some finite document is of this shape (find_possible)
@@ -97,6 +99,10 @@ struct Shapes {
 
   bool possible(LocationId location) const;
 };
+
+// Limits of numbers and of strings as text: equal for equal limits.
+std::string key_of(const NumberLimits& limits, bool integer);
+std::string key_of(const StringLimits& limits);
 
 // Errors: see add_json_schema.
 Shapes make_shapes(const chat::Value& schema, const SchemaOptions& options);
