@@ -15,8 +15,8 @@ using chat::Value;
 
 constexpr size_t kMinus = 10;  // symbols: the digits 0 to 9, then these
 constexpr size_t kPoint = 11;
-constexpr uint32_t kExactDigits = 15;         // decimals of so many digits are different doubles
-constexpr uint32_t kUsualDigits = 9;          // before the point where one side has no bound
+constexpr uint32_t kExactDigits = 15;  // decimals of so many digits are different doubles
+constexpr uint32_t kMaxAllDigits = 30;
 constexpr uint32_t kFewestDigits = 6;         // of a multiple
 constexpr int64_t kMaxListedMultiples = 256;  // so few are listed
 constexpr int32_t kMaxFractionDigits = 400;   // of a bound: a double has no more
@@ -68,28 +68,34 @@ Decimal decimal_of(const Value& value) {
   return out;
 }
 
-// The form of a number.
-Machine shape(bool integer, uint32_t whole_digits, uint32_t fraction_digits) {
-  enum : int32_t { start, minus, zero, whole = 10, point = 100 };
+// The form of a number: at most `whole_digits` before the point, and with a fraction `all_digits` together.
+Machine shape(bool integer, uint32_t whole_digits, uint32_t all_digits) {
+  // `point` and `fraction` plus the number of digits so far.
+  enum : int32_t { start, minus, whole = 10, point = 100, fraction = 200 };
+  const auto most_whole = whole + static_cast<int32_t>(whole_digits);
+  const auto most = fraction + static_cast<int32_t>(all_digits);
+  constexpr int32_t kZero = whole;  // nothing but a point may follow
   const auto step = [=](int32_t state, size_t symbol) -> int32_t {
     if (symbol == kMinus) {
-      return state == start ? minus : kNoState;
+      return state == start ? static_cast<int32_t>(minus) : kNoState;
     }
     if (symbol == kPoint) {
-      return !integer && fraction_digits > 0 && (state == zero || (state >= whole && state < point)) ? point : kNoState;
+      const int32_t digits = std::max(state - whole, 1);
+      return !integer && state >= whole && state < point && fraction + digits < most ? point + digits : kNoState;
     }
     if (state >= point) {
-      return state - point < static_cast<int32_t>(fraction_digits) ? state + 1 : kNoState;
+      const int32_t next = state < fraction ? state - point + fraction + 1 : state + 1;
+      return next <= most ? next : kNoState;
     }
-    if (state >= whole) {
-      return state - whole < static_cast<int32_t>(whole_digits) ? state + 1 : kNoState;
+    if (state > kZero) {
+      return state < most_whole ? state + 1 : kNoState;
     }
-    if (state == zero || (symbol == 0 && state == minus && integer)) {
+    if (state == kZero || (symbol == 0 && state == minus && integer)) {
       return kNoState;
     }
-    return symbol == 0 ? static_cast<int32_t>(zero) : whole + 1;
+    return symbol == 0 ? kZero : whole + 1;
   };
-  const auto accepts = [](int32_t state) { return state == zero || (state > whole && state != point); };
+  const auto accepts = [](int32_t state) { return (state >= whole && state < point) || state > fraction; };
   return {start, step, accepts};
 }
 
@@ -196,14 +202,20 @@ std::optional<int32_t> power_of_ten(int64_t divisor) {
   return divisor == 1 ? std::optional(zeros) : std::nullopt;
 }
 
+// long double has 64 bits of digits or more: all integers and doubles.
+long double exact(const Value& value) {
+  return value.is(chat::Kind::floating) ? static_cast<long double>(value.as_double())
+                                        : static_cast<long double>(value.as_int());
+}
+
 // The multiples themselves where they are few.
 std::optional<Dfa> listed_multiples(const NumberLimits& limits) {
   if (!limits.multiple_of || !limits.least || !limits.most) {
     return std::nullopt;
   }
   const auto divisor = static_cast<long double>(*limits.multiple_of);
-  const long double first = std::ceil(static_cast<long double>(limits.least->value.as_double()) / divisor) - 1;
-  const long double last = std::floor(static_cast<long double>(limits.most->value.as_double()) / divisor) + 1;
+  const long double first = std::ceil(exact(limits.least->value) / divisor) - 1;
+  const long double last = std::floor(exact(limits.most->value) / divisor) + 1;
   if (last - first > static_cast<long double>(kMaxListedMultiples) ||
       std::max(std::fabs(first), std::fabs(last)) * divisor > 9e18L) {
     return std::nullopt;
@@ -217,11 +229,6 @@ std::optional<Dfa> listed_multiples(const NumberLimits& limits) {
     }
   }
   return make_dfa(pool, pool.either(std::move(texts)));
-}
-
-long double exact(const Value& value) {
-  return value.is(chat::Kind::floating) ? static_cast<long double>(value.as_double())
-                                        : static_cast<long double>(value.as_int());
 }
 
 // Whether the bound excludes no number that can be written. Errors: unsupported where it excludes all.
@@ -294,10 +301,11 @@ Dfa number_dfa(const NumberLimits& limits, bool integer, std::string_view where)
     }
   }
   uint32_t whole = kMaxDigits;
-  uint32_t fraction = kMaxDigits;
-  if (rounds && !integer) {
-    whole = static_cast<uint32_t>(bounds.size() == 2 ? digits : std::max<size_t>(digits, kUsualDigits));
-    fraction = kExactDigits - std::min(whole, kExactDigits);
+  uint32_t all = kMaxAllDigits;
+  if (digits > kExactDigits) {
+    all = 0;  // a fraction could round to the other side of an integer that is no double
+  } else if (rounds) {
+    all = kExactDigits;
   }
   const std::optional<int32_t> zeros = limits.multiple_of ? power_of_ten(*limits.multiple_of) : std::nullopt;
   if (limits.multiple_of && !zeros && kMaxDfaStates / static_cast<size_t>(*limits.multiple_of) < kMaxDigits + 2) {
@@ -305,7 +313,7 @@ Dfa number_dfa(const NumberLimits& limits, bool integer, std::string_view where)
     const auto fewer = static_cast<uint32_t>(kMaxDfaStates / static_cast<size_t>(*limits.multiple_of));
     whole = std::max({fewer - std::min(fewer, 2U), kFewestDigits, static_cast<uint32_t>(digits)});
   }
-  std::vector<Machine> machines = {shape(integer || limits.multiple_of, whole, fraction)};
+  std::vector<Machine> machines = {shape(integer || limits.multiple_of, whole, all)};
   machines.insert(machines.end(), bounds.begin(), bounds.end());
   if (limits.multiple_of) {
     machines.push_back(zeros ? trailing_zeros(*zeros) : remainder(*limits.multiple_of));

@@ -83,7 +83,7 @@ TEST(Numbers, DecimalsCompareDigitByDigit) {
     EXPECT_FALSE(accepts(open, text)) << text;
   }
   const Dfa closed = number_dfa(between(Value::floating(0.1), Value::integer(3)), false, "#");
-  for (const char* text : {"0.1", "0.10", "3", "3.000", "2.123456789012345678901"}) {
+  for (const char* text : {"0.1", "0.10", "3", "3.000", "2.12345678901234567890123456789"}) {
     EXPECT_TRUE(accepts(closed, text)) << text;
   }
   for (const char* text : {"0.09", "0", "3.01", "30", "-1", "-0"}) {
@@ -126,6 +126,9 @@ TEST(Numbers, LargeAndSmallFloats) {
       accepts(number_dfa(between(Value::floating(1e-20), std::nullopt), false, "#"), "0.000000000000000000009"));
   EXPECT_TRUE(accepts(number_dfa(between(Value::floating(1e-20), std::nullopt), false, "#"), "0.00000000000000000001"));
   EXPECT_TRUE(accepts(number_dfa(between(std::nullopt, Value::floating(1.5e20)), true, "#"), "150000000000000000000"));
+  const Dfa beyond_doubles = number_dfa(between(std::nullopt, Value::integer(3128289701618938785)), false, "#");
+  EXPECT_TRUE(accepts(beyond_doubles, "3128289701618938785"));
+  EXPECT_FALSE(accepts(beyond_doubles, "3128289701618938689.4"));
   EXPECT_THROW(number_dfa(between(Value::floating(1e30), std::nullopt), false, "#"), Error);
 }
 
@@ -147,6 +150,10 @@ TEST(Numbers, Multiples) {
       EXPECT_FALSE(accepts(dfa, "0.0"));
     }
   }
+  NumberLimits far = between(Value::integer(INT64_MIN + 5), Value::integer(INT64_MIN + 30));
+  far.multiple_of = 10;
+  EXPECT_TRUE(accepts(number_dfa(far, true, "#"), "-9223372036854775800"));
+  EXPECT_FALSE(accepts(number_dfa(far, true, "#"), "-9223372036854775801"));
   NumberLimits limits;
   limits.multiple_of = 3601;
   EXPECT_THROW(number_dfa(limits, true, "#/a"), Error);
