@@ -230,6 +230,15 @@ class Requests(ServerTest):
         self.assertIn(b'minfer_http_answers_total{endpoint="/echo",status="200"} 1', answer.body)
         self.assertIn(b'minfer_http_answers_total{endpoint="other",status="404"} 1', answer.body)
         self.assertIn(b"minfer_http_connections 1", answer.body)
+        # Clients that have their answer and close are no lost clients.
+        for headers in ("Connection: close\r\n", ""):
+            other = self.connect()
+            other.send(f"GET /echo HTTP/1.1\r\nHost: t\r\n{headers}\r\n")
+            other.socket.shutdown(socket.SHUT_WR)
+            self.assertEqual(other.answer().status, 200)
+        answer = connection.request("GET", "/metrics")
+        self.assertIn(b'minfer_http_answers_total{endpoint="/echo",status="200"} 3', answer.body)
+        self.assertNotIn(b'status="499"', answer.body)
 
 
 class Limits(ServerTest):
@@ -368,6 +377,7 @@ class Streams(ServerTest):
         time.sleep(0.1)
         connection.socket.close()
         self.wait_for(lambda: self.gone() == before + 1, within=1)
+        self.assertIn(b'minfer_http_answers_total{endpoint="/stream",status="499"} 1', self.connect().request("GET", "/metrics").body)
 
     def test_half_closed_clients(self):
         self.start()

@@ -73,7 +73,7 @@ class Starting(ServeTest):
         server.wait_until_ok()
         with Connection(server.address) as connection:
             props = json.loads(connection.request("GET", "/props").body)
-            self.assertEqual((props["model"], props["architecture"], props["context"], props["parallel"]), (MODEL, "llama", 2048, 4))
+            self.assertEqual((props["model"], props["architecture"], props["context"], props["parallel"]), (MODEL, "llama", 4096, 4))
             completion(connection, max_tokens=4)
             answer = json.loads(connection.answer().body)
             self.assertEqual(answer["usage"]["completion_tokens"], 4)
@@ -96,7 +96,7 @@ class Starting(ServeTest):
         self.refused(2, "--api-key", model, "--api-key", "a b")
         self.refused(2, "--cors-origin", model, "--cors-origin", "example.org")
         self.refused(2, "--max-body", model, "--max-body", "0")
-        self.refused(5, "--api-key-file", model, "--api-key-file", "/nothing")
+        self.refused(5, "/nothing", model, "--api-key-file", "/nothing")
         server = self.serve()
         port = server.address.rsplit(":", 1)[1]
         self.refused(5, f"port {port}", model, "--port", port)
@@ -203,11 +203,13 @@ class Stopping(ServeTest):
         clients = [self.connect(server) for _ in range(3)]
         for client in clients:
             completion(client, max_tokens=2000, stream=True, **ENDLESS)
-        self.wait_for(lambda: self.metric(server, "minfer_requests_running") == 2)
+        self.wait_for(lambda: self.metric(server, "minfer_requests_running") + self.metric(server, "minfer_requests_waiting") == 3)
         begin = time.monotonic()
-        self.assertEqual(server.stop(signal.SIGINT), 130)
+        code = server.stop(signal.SIGINT)
+        said = server.said()
+        self.assertEqual(code, 130, said)
         self.assertLess(time.monotonic() - begin, 3)
-        self.assertIn("minfer: abandoned 3 request(s)", server.said())
+        self.assertIn("minfer: abandoned 3 request(s)", said)
 
     def test_a_second_signal_ends_at_once(self):
         server = self.serve("--drain-ms", "60000", "-c", "2048")

@@ -276,6 +276,7 @@ void Connection::flush() {
     watch_answer(now);
     return;
   }
+  phase_ = Phase::finishing;
   end_exchange(status);
   if (closes || at_end_) {
     finish();
@@ -326,7 +327,6 @@ void Connection::finish() {
     close();
     return;
   }
-  phase_ = Phase::finishing;
   finish_at_ = Clock::now() + (leaves_body_ ? kFinishTimeWithBody : kFinishTime);
   arm(finish_at_);
   if (transport_->finish_ends_reading()) {

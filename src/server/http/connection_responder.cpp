@@ -119,10 +119,6 @@ void ConnectionResponder::send_event(std::string_view data, std::string_view eve
   }
 }
 
-void ConnectionResponder::send_comment() {
-  stream(": still here", {}, {});
-}
-
 void ConnectionResponder::end_events() try {
   Connection& c = *connection_;
   const std::lock_guard lock(c.mutex_);
@@ -144,11 +140,6 @@ void ConnectionResponder::on_gone(std::function<void()> callback) try {
   }
 } catch (const std::exception&) {
   connection_->close_soon();
-}
-
-size_t ConnectionResponder::queued_bytes() const {
-  const std::lock_guard lock(connection_->mutex_);
-  return connection_->unsent_;
 }
 
 }  // namespace minfer::server

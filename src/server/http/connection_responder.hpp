@@ -26,10 +26,8 @@ class ConnectionResponder : public Responder {
   void send(HttpResponse response) override;
   void begin_events() override;
   void send_event(std::string_view data, std::string_view event) override;
-  void send_comment() override;
   void end_events() override;
   void on_gone(std::function<void()> callback) override;
-  size_t queued_bytes() const override;
 
  private:
   bool keeps_alive() const;

@@ -34,7 +34,9 @@ struct HttpResponse {
 };
 
 // The way back to one client. All calls are thread-safe, never block and never throw; what is sent to a client that has
-// gone is dropped. Either send() once, or begin_events(), any number of send_event()/send_comment(), and end_events().
+// gone is dropped. Either send() once, or begin_events(), any number of send_event(), and end_events(). A client that
+// does not read its events is dropped at a limit; a stream that is silent says a comment now and then. Let go without an
+// answer, it answers 500.
 class Responder {
  public:
   virtual ~Responder() = default;
@@ -43,14 +45,10 @@ class Responder {
   virtual void begin_events() = 0;
   // `data` is one line; `event` names it where the endpoint's events have names.
   virtual void send_event(std::string_view data, std::string_view event = {}) = 0;
-  // Keeps a connection alive where there is nothing to say yet. The server does that itself in a stream that is silent.
-  virtual void send_comment() = 0;
   virtual void end_events() = 0;
   // Called at most once, on an I/O thread, when the client is seen to have gone before the answer ended; at once where
   // it is gone already.
   virtual void on_gone(std::function<void()> callback) = 0;
-  // What is queued for the client and not yet sent. Beyond a limit the server drops the client as too slow.
-  virtual size_t queued_bytes() const = 0;
 };
 
 using Handler = std::function<void(const HttpRequest& request, const std::shared_ptr<Responder>& responder)>;
