@@ -27,10 +27,8 @@ class RecordingResponder : public Responder {
     frames.emplace_back(data);
     names.emplace_back(event);
   }
-  void send_comment() override {}
   void end_events() override { ended = true; }
   void on_gone(std::function<void()> callback) override { gone = std::move(callback); }
-  size_t queued_bytes() const override { return 0; }
 
   std::optional<HttpResponse> response;
   bool began = false;
