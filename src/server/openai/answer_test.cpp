@@ -1,4 +1,5 @@
-// Answers as clients get them: tokens go in, the bodies and frames that come out are compared whole.
+// Answers as clients get them: tokens go in, the bodies and frames that come out are compared, whole where they are
+// short. The oracle is the API reference of each endpoint.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

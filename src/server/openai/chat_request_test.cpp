@@ -1,4 +1,5 @@
-// Chat requests: what the template gets, and how tools, constraints and limits are read.
+// Chat requests: what the template gets, and how tools, constraints and limits are read; those that come as responses
+// too.
 #include "server/openai/chat_request.hpp"
 
 #include <gmock/gmock.h>
