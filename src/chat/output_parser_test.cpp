@@ -77,7 +77,7 @@ TEST(OutputParser, ReadsWhatEachRowWrites) {
     format.tools = &row;
     EXPECT_EQ(parsed(format, wrapped(row, false)), kFirst);
     EXPECT_EQ(parsed(format, wrapped(row, true)), std::string(kFirst) + std::string(kSecond));
-    if (row.bare || row.channels) continue;
+    if ((row.prefix.empty() && row.call_begin.starts_with('{')) || row.channels) continue;
     EXPECT_EQ(parsed(format, "Let me see.\n" + wrapped(row, true)),
               "C(Let me see.)" + std::string(kFirst) + std::string(kSecond));
   }
@@ -193,6 +193,14 @@ TEST(OutputParser, ReadsCallsWithoutMarks) {
   EXPECT_EQ(parsed("llama3", R"({"name": "add"})"), R"(C({"name": "add"}))");
   EXPECT_EQ(parsed("generic", "```json\n[{\"name\": \"add\", \"arguments\": {}}]\n```"), "0:addA({})E");
   EXPECT_EQ(parsed("generic", "```json\n{\"name\": \"Ann\"}\n```"), "C(```json\n{\"name\": \"Ann\"}\n```)");
+}
+
+TEST(OutputParser, ReadsHermesWithoutItsMarks) {
+  const std::string call = "{\"name\": \"add\", \"arguments\": {}}";
+  EXPECT_EQ(parsed("hermes", call), "0:addA({})E");
+  EXPECT_EQ(parsed("hermes", "```json\n" + call + "\n```"), "0:addA({})E");
+  EXPECT_EQ(parsed("hermes", "<tools>\n" + call + "\n</tools>"), "0:addA({})E");
+  EXPECT_EQ(parsed("hermes", "So: " + call), "C(So: " + call + ")");
 }
 
 TEST(OutputParser, ReadsNamesWithIds) {

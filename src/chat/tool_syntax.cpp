@@ -218,14 +218,15 @@ constexpr ToolSyntax kRows[] = {
      .separator = ", ",
      .suffix = "]",
      .json_object = true},
-    // Hermes, Qwen 2.5, Qwen 3, QwQ, Granite 4, MiMo, Bielik, Reka.
+    // Hermes, Qwen 2.5, Qwen 3, QwQ, Granite 4, MiMo, Bielik, Reka. Small ones forget the marks.
     {.name = "hermes",
      .signs = {"<tool_call>", "\"name", "arguments"},
      .call_begin = "<tool_call>\n{\"name\": \"",
      .name_end = "\", \"arguments\": ",
      .call_end = "}\n</tool_call>",
      .separator = "\n",
-     .json_object = true},
+     .json_object = true,
+     .bare = true},
     // Llama 3.1 and 3.2.
     {.name = "llama3",
      .signs = {"{\"name\": ", "\"parameters\": "},

@@ -44,6 +44,7 @@ void add_object_openers(const ToolSyntax& row, std::vector<Opener>& openers) {
   if (!row.bare) return;
   openers.push_back({"<|python_tag|>", "", true});
   openers.push_back({"<tool_call>", "</tool_call>", true});
+  openers.push_back({"<tools>", "</tools>", true});
   openers.push_back({"```json", "```", true, true});
 }
 

@@ -107,6 +107,7 @@ const listActions = {
   async remove(conversation) {
     const yes = await ask({title: 'Delete this conversation?', text: `\u201c${conversation.title}\u201d will be gone for good.`, action: 'Delete', danger: true});
     if (!yes) return;
+    conversation.gone = true; // an answer that is just being stopped must not bring it back
     stop(conversation);
     conversations = conversations.filter((other) => other !== conversation);
     await store.remove(conversation.id).catch(() => {});

@@ -7,6 +7,7 @@ import {element, iconButton, copyWithSign} from './dom.js';
 import {highlight} from './highlight.js';
 
 const MOST_DEPTH = 10;
+const MOST_LINK = 4000; // letters of a link's text
 const FENCE = /^( {0,3})(`{3,}|~{3,})[ \t]*([^`]*)$/;
 const HEADING = /^ {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*$/;
 const RULE = /^ {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$/;
@@ -356,13 +357,14 @@ function readLink(text, i, missing) {
   if (missing.has('[')) return null;
   let depth = 0;
   let close = i;
-  for (; close < text.length; ++close) {
+  const most = Math.min(text.length, i + MOST_LINK);
+  for (; close < most; ++close) {
     if (text[close] === '\\') ++close;
     else if (text[close] === '[') ++depth;
     else if (text[close] === ']' && --depth === 0) break;
   }
-  if (close >= text.length) {
-    missing.add('[');
+  if (close >= most) {
+    if (most === text.length) missing.add('[');
     return null;
   }
   const target = /^\(\s*<?((?:[^\s()<>]|\([^\s()<>]*\))+)>?(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/.exec(text.slice(close + 1, close + 2100));

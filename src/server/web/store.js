@@ -35,7 +35,7 @@ export async function load() {
 }
 
 export async function save(conversation) {
-  if (database === null || Object.keys(conversation.messages).length === 0) return;
+  if (database === null || conversation.gone || Object.keys(conversation.messages).length === 0) return;
   await done(database.transaction(STORE, 'readwrite').objectStore(STORE).put(conversation));
 }
 
