@@ -8,6 +8,7 @@
 #include "server/api_error.hpp"
 #include "server/json_writer.hpp"
 #include "server/openai/endpoints.hpp"
+#include "server/openai/generation_fields.hpp"
 
 namespace minfer::server::openai {
 namespace {
