@@ -1,21 +1,25 @@
-// How AVX2 reads each quantized type from a panel of 8 rows (see launch/panel.hpp): the float scales of a group, and
-// the quants of a sub-block of 32 as 8 vectors of 8 rows x 4 bytes. Only for the sources in this folder.
+// How AVX2 reads each quantized type from a panel of 8 rows (see launch/panel.hpp): the scales of a group, and the
+// quants of a sub-block of 32 as 8 vectors of 8 rows x 4 bytes. Only for the sources in this folder.
 //
 // A format has:
 //   kGroupBytes, kBlocks    bytes of a group of the panel, and its sub-blocks of 32
 //   kHalves                 scales a sub-block: 1, or 2 (one for 16 elements)
 //   kMins                   whether a minimum goes with each scale: w = scale * q - min
+//   kScaled                 whether scales (and minima) are integers, times the group's d (and dmin), which are its
+//                           first halves
 //   kSign                   plain: quants unsigned from 0; offset: in int8 with their offset taken off, small; wide:
-//   the
-//                           whole of int8
+//                           the whole of int8
 //   kDepth                  how many quads may be summed in 16 bits: two products each, of quants and q8 activations
-//                           (up to 127; 255 for `offset`, which reads them as x + 128)
-//   scales(group, scales, mins, stride)   writes kBlocks * kHalves vectors of 8 floats, `stride` floats apart
+//                           (up to 127). `offset`, which reads activations as x + 128, sums all that share a scale:
+//                           their sum less its start value fits
+//   scales(group, scales, mins, stride)   writes kBlocks * kHalves vectors of 8 lanes, `stride` vectors apart: floats,
+//                           but scales of kScaled as pairs of equal 16-bit integers
 //   quads(group, block, w)
 #pragma once
 
 #include <immintrin.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace minfer::cpu::avx2 {
@@ -26,6 +30,17 @@ enum class Sign { plain, offset, wide };
 struct alignas(32) Quads {
   __m256i q[8];
 };
+
+// One vector in memory.
+struct alignas(32) Lanes {
+  std::byte bytes[32];
+};
+[[gnu::always_inline]] inline void store(Lanes& to, __m256i v) {
+  _mm256_store_si256(reinterpret_cast<__m256i*>(to.bytes), v);
+}
+[[gnu::always_inline]] inline void store(Lanes& to, __m256 v) {
+  _mm256_store_ps(reinterpret_cast<float*>(to.bytes), v);
+}
 
 [[gnu::always_inline]] inline __m256i load(const uint8_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
@@ -99,25 +114,40 @@ template <int kTo>
   for (__m256i& q : w.q) q = _mm256_setzero_si256();
 }
 
-// Four vectors of 8 signed or unsigned bytes in `v`, times `factor`, as floats.
-template <bool kSignedBytes>
-[[gnu::always_inline]] inline void store_scaled(__m256i v, __m256 factor, float* out, int64_t stride) {
+// Four vectors of 8 bytes each.
+struct Eighths {
+  __m128i parts[4];
+};
+[[gnu::always_inline]] inline Eighths eighths(__m256i v) {
   const __m128i low = _mm256_castsi256_si128(v);
   const __m128i high = _mm256_extracti128_si256(v, 1);
-  const __m128i parts[4] = {low, _mm_unpackhi_epi64(low, low), high, _mm_unpackhi_epi64(high, high)};
+  return {{low, _mm_unpackhi_epi64(low, low), high, _mm_unpackhi_epi64(high, high)}};
+}
+
+// Each of 32 signed or unsigned bytes as a pair of equal 16-bit integers.
+template <bool kSignedBytes>
+[[gnu::always_inline]] inline void store_pairs(__m256i v, Lanes* out, int64_t stride) {
+  const Eighths bytes = eighths(v);
   for (int i = 0; i < 4; ++i) {
-    const __m256i wide = kSignedBytes ? _mm256_cvtepi8_epi32(parts[i]) : _mm256_cvtepu8_epi32(parts[i]);
-    _mm256_store_ps(out + i * stride, _mm256_mul_ps(_mm256_cvtepi32_ps(wide), factor));
+    const __m256i wide = kSignedBytes ? _mm256_cvtepi8_epi32(bytes.parts[i]) : _mm256_cvtepu8_epi32(bytes.parts[i]);
+    store(out[i * stride], _mm256_blend_epi16(wide, _mm256_slli_epi32(wide, 16), 0xAA));
   }
+}
+
+// Each of 32 unsigned bytes as a float.
+[[gnu::always_inline]] inline void store_floats(__m256i v, Lanes* out, int64_t stride) {
+  const Eighths bytes = eighths(v);
+  for (int i = 0; i < 4; ++i) store(out[i * stride], _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes.parts[i])));
 }
 
 struct Q4_0 {
   static constexpr int kGroupBytes = 18 * 8, kBlocks = 1, kHalves = 1;
   static constexpr bool kMins = false;
+  static constexpr bool kScaled = false;
   static constexpr Sign kSign = Sign::offset;
   static constexpr int kDepth = 8;
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t) {
-    _mm256_store_ps(scales, load_halves(g));
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes*, int64_t) {
+    store(*scales, load_halves(g));
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 16, w);
@@ -128,11 +158,12 @@ struct Q4_0 {
 struct Q4_1 {
   static constexpr int kGroupBytes = 20 * 8, kBlocks = 1, kHalves = 1;
   static constexpr bool kMins = true;
+  static constexpr bool kScaled = false;
   static constexpr Sign kSign = Sign::plain;
   static constexpr int kDepth = 8;
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float* mins, int64_t) {
-    _mm256_store_ps(scales, load_halves(g));
-    _mm256_store_ps(mins, _mm256_sub_ps(_mm256_setzero_ps(), load_halves(g + 16)));
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes* mins, int64_t) {
+    store(*scales, load_halves(g));
+    store(*mins, _mm256_sub_ps(_mm256_setzero_ps(), load_halves(g + 16)));
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) { nibbles(g + 32, w); }
 };
@@ -140,10 +171,11 @@ struct Q4_1 {
 struct Q5_0 {
   static constexpr int kGroupBytes = 22 * 8, kBlocks = 1, kHalves = 1;
   static constexpr bool kMins = false;
+  static constexpr bool kScaled = false;
   static constexpr Sign kSign = Sign::offset;
-  static constexpr int kDepth = 4;
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t) {
-    _mm256_store_ps(scales, load_halves(g));
+  static constexpr int kDepth = 8;
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes*, int64_t) {
+    store(*scales, load_halves(g));
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 48, w);
@@ -155,9 +187,10 @@ struct Q5_0 {
 struct Q5_1 {
   static constexpr int kGroupBytes = 24 * 8, kBlocks = 1, kHalves = 1;
   static constexpr bool kMins = true;
+  static constexpr bool kScaled = false;
   static constexpr Sign kSign = Sign::plain;
   static constexpr int kDepth = 4;
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes* mins, int64_t stride) {
     Q4_1::scales(g, scales, mins, stride);
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
@@ -169,10 +202,11 @@ struct Q5_1 {
 struct Q8_0 {
   static constexpr int kGroupBytes = 34 * 8, kBlocks = 1, kHalves = 1;
   static constexpr bool kMins = false;
+  static constexpr bool kScaled = false;
   static constexpr Sign kSign = Sign::wide;
   static constexpr int kDepth = 1;
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t) {
-    _mm256_store_ps(scales, load_halves(g));
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes*, int64_t) {
+    store(*scales, load_halves(g));
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     for (int i = 0; i < 8; ++i) w.q[i] = load(g + 16 + 32 * i);
@@ -182,13 +216,14 @@ struct Q8_0 {
 struct IQ4_NL {
   static constexpr int kGroupBytes = 18 * 8, kBlocks = 1, kHalves = 1;
   static constexpr bool kMins = false;
+  static constexpr bool kScaled = false;
   static constexpr Sign kSign = Sign::wide;
   static constexpr int kDepth = 1;
   [[gnu::always_inline]] static __m128i table() {
     return _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
   }
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t) {
-    _mm256_store_ps(scales, load_halves(g));
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes*, int64_t) {
+    store(*scales, load_halves(g));
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 16, w);
@@ -199,16 +234,17 @@ struct IQ4_NL {
 struct MXFP4 {
   static constexpr int kGroupBytes = 17 * 8, kBlocks = 1, kHalves = 1;
   static constexpr bool kMins = false;
+  static constexpr bool kScaled = false;
   static constexpr Sign kSign = Sign::offset;
-  static constexpr int kDepth = 4;
+  static constexpr int kDepth = 8;
   // 2^(e - 128), half of the type's scale, as the values of the table are doubled; subnormal for e under 2.
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes*, int64_t) {
     const __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(g)));
     const __m256i one = _mm256_set1_epi32(1);
     const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, one), 23);
     const __m256i small = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
     const __m256i is_normal = _mm256_cmpgt_epi32(e, one);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(scales), _mm256_blendv_epi8(small, normal, is_normal));
+    store(*scales, _mm256_blendv_epi8(small, normal, is_normal));
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 8, w);
@@ -219,16 +255,15 @@ struct MXFP4 {
 struct Q2_K {
   static constexpr int kGroupBytes = 84 * 8, kBlocks = 8, kHalves = 2;
   static constexpr bool kMins = true;
+  static constexpr bool kScaled = true;
   static constexpr Sign kSign = Sign::plain;
   static constexpr int kDepth = 4;
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
-    const __m256 d = load_halves(g);
-    const __m256 dmin = load_halves(g + 16);
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes* mins, int64_t stride) {
     const __m256i mask = bytes(0x0F);
     for (int i = 0; i < 4; ++i) {
       const __m256i v = load(g + 32 + 32 * i);
-      store_scaled<false>(_mm256_and_si256(v, mask), d, scales + 4 * i * stride, stride);
-      store_scaled<false>(field<-4>(v, mask), dmin, mins + 4 * i * stride, stride);
+      store_pairs<false>(_mm256_and_si256(v, mask), scales + 4 * i * stride, stride);
+      store_floats(field<-4>(v, mask), mins + 4 * i * stride, stride);
     }
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
@@ -240,11 +275,11 @@ struct Q2_K {
 struct Q3_K {
   static constexpr int kGroupBytes = 110 * 8, kBlocks = 8, kHalves = 2;
   static constexpr bool kMins = false;
+  static constexpr bool kScaled = true;
   static constexpr Sign kSign = Sign::offset;
   static constexpr int kDepth = 4;
   // Scale i is 6 bits less 32: the low 4 in byte i % 8 (its half i / 8), the top 2 in byte 8 + i % 4, bits 2 (i / 4).
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t stride) {
-    const __m256 d = load_halves(g);
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes*, int64_t stride) {
     const __m256i low = bytes(0x0F);
     const __m256i top = bytes(0x30);
     const __m256i offset = bytes(32);
@@ -255,7 +290,7 @@ struct Q3_K {
                           with_field<2>(_mm256_and_si256(b, low), t, top), with_field<0>(field<-4>(a, low), t, top),
                           with_field<-2>(field<-4>(b, low), t, top)};
     for (int i = 0; i < 4; ++i) {
-      store_scaled<true>(_mm256_sub_epi8(s[i], offset), d, scales + 4 * i * stride, stride);
+      store_pairs<true>(_mm256_sub_epi8(s[i], offset), scales + 4 * i * stride, stride);
     }
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
@@ -270,23 +305,22 @@ struct Q3_K {
 struct Q4_K {
   static constexpr int kGroupBytes = 144 * 8, kBlocks = 8, kHalves = 1;
   static constexpr bool kMins = true;
+  static constexpr bool kScaled = true;
   static constexpr Sign kSign = Sign::plain;
   static constexpr int kDepth = 8;
   // Scales and minima of 6 bits: those of sub-blocks 0 ... 3 in the low 6 bits of bytes 0 ... 3 and 4 ... 7; of 4 ... 7
   // the low 4 bits in the halves of bytes 8 ... 11, the top 2 in the top bits of bytes 0 ... 3 and 4 ... 7.
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
-    const __m256 d = load_halves(g);
-    const __m256 dmin = load_halves(g + 16);
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes* mins, int64_t stride) {
     const __m256i six = bytes(0x3F);
     const __m256i low = bytes(0x0F);
     const __m256i top = bytes(0x30);
     const __m256i a = load(g + 32);
     const __m256i b = load(g + 64);
     const __m256i c = load(g + 96);
-    store_scaled<false>(_mm256_and_si256(a, six), d, scales, stride);
-    store_scaled<false>(with_field<-2>(_mm256_and_si256(c, low), a, top), d, scales + 4 * stride, stride);
-    store_scaled<false>(_mm256_and_si256(b, six), dmin, mins, stride);
-    store_scaled<false>(with_field<-2>(field<-4>(c, low), b, top), dmin, mins + 4 * stride, stride);
+    store_pairs<false>(_mm256_and_si256(a, six), scales, stride);
+    store_pairs<false>(with_field<-2>(_mm256_and_si256(c, low), a, top), scales + 4 * stride, stride);
+    store_floats(_mm256_and_si256(b, six), mins, stride);
+    store_floats(with_field<-2>(field<-4>(c, low), b, top), mins + 4 * stride, stride);
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) { nibbles(g + 128 + 128 * block, w); }
 };
@@ -294,9 +328,10 @@ struct Q4_K {
 struct Q5_K {
   static constexpr int kGroupBytes = 176 * 8, kBlocks = 8, kHalves = 1;
   static constexpr bool kMins = true;
+  static constexpr bool kScaled = true;
   static constexpr Sign kSign = Sign::plain;
   static constexpr int kDepth = 4;
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float* mins, int64_t stride) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes* mins, int64_t stride) {
     Q4_K::scales(g, scales, mins, stride);
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
@@ -309,12 +344,12 @@ struct Q5_K {
 struct Q6_K {
   static constexpr int kGroupBytes = 210 * 8, kBlocks = 8, kHalves = 2;
   static constexpr bool kMins = false;
+  static constexpr bool kScaled = true;
   static constexpr Sign kSign = Sign::offset;
-  static constexpr int kDepth = 2;
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t stride) {
-    const __m256 d = load_halves(g);
+  static constexpr int kDepth = 4;
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes*, int64_t stride) {
     for (int i = 0; i < 4; ++i) {
-      store_scaled<true>(load(g + 16 + 32 * i), d, scales + 4 * i * stride, stride);
+      store_pairs<true>(load(g + 16 + 32 * i), scales + 4 * i * stride, stride);
     }
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
@@ -328,10 +363,11 @@ struct Q6_K {
 struct IQ4_XS {
   static constexpr int kGroupBytes = 136 * 8, kBlocks = 8, kHalves = 1;
   static constexpr bool kMins = false;
+  static constexpr bool kScaled = false;
   static constexpr Sign kSign = Sign::wide;
   static constexpr int kDepth = 1;
   // Scale i is 6 bits less 32: the low 4 in half i % 2 of byte i / 2, the top 2 in bits 2 i of a 16-bit field.
-  [[gnu::always_inline]] static void scales(const uint8_t* g, float* scales, float*, int64_t stride) {
+  [[gnu::always_inline]] static void scales(const uint8_t* g, Lanes* scales, Lanes*, int64_t stride) {
     const __m256 d = load_halves(g);
     const __m256i top = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(g + 16)));
     for (int i = 0; i < 8; ++i) {
@@ -340,7 +376,7 @@ struct IQ4_XS {
           _mm256_and_si256(_mm256_srlv_epi32(low, _mm256_set1_epi32(4 * (i % 2))), _mm256_set1_epi32(0x0F));
       const __m256i top2 = _mm256_and_si256(_mm256_srlv_epi32(top, _mm256_set1_epi32(2 * i)), _mm256_set1_epi32(0x03));
       const __m256i scale = _mm256_sub_epi32(_mm256_or_si256(low4, _mm256_slli_epi32(top2, 4)), _mm256_set1_epi32(32));
-      _mm256_store_ps(scales + i * stride, _mm256_mul_ps(_mm256_cvtepi32_ps(scale), d));
+      store(scales[i * stride], _mm256_mul_ps(_mm256_cvtepi32_ps(scale), d));
     }
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {

@@ -3,15 +3,21 @@
 //
 // One 32-bit lane a row of the weight, 8 rows a panel. For each sub-block of 32 along k, in order, an output does
 //   i  = exact integer sum of quants x activations
-//   p += float(i) * (scale_w * scale_x)                      two scales: p += (float(i0) s0 + float(i1) s1) * scale_x
+//   p += float(i) * (scale_w * scale_x)
 //   p -= min_w * sum_x                                       types with minima
-// and nothing else, in `stream` as in `sweep`: so its bits depend on nothing around it.
+// and types whose scales are integers (kScaled; a group of 8 sub-blocks has a factor d for them, and dmin for minima)
+//   i  = exact integer sum of quants x activations x scale   one scale, or one for each half
+//   g += float(i) * scale_x
+//   m += min_w * sum_x
+// and at the end of the group p += d * g, p -= dmin * m; nothing else, in `stream` as in `sweep`: so its bits depend on
+// nothing around it.
 //
 // The integer sum: vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits, saturating; as many
-// of these as a format's range allows (kDepth) are added in 16 bits, then vpmaddwd with ones widens them. Which side is
-// unsigned (Sign): plain quants are; for `offset` the activations, as x + 128, and 128 times the sum of the quants is
-// taken off by a start value. `wide` quants do not fit: few columns take |quant| times the activation with the quant's
-// sign, many columns multiply in 16 bits (vpmaddwd alone), quants and activations widened once.
+// of these as a format's range allows (kDepth) are added in 16 bits, then vpmaddwd widens them, with ones or with the
+// scale. Which side is unsigned (Sign): plain quants are; for `offset` the activations, as x + 128, and 128 times the
+// sum of the quants is taken off by a start value, in 16 bits, which may wrap around on the way as the result fits.
+// `wide` quants do not fit: few columns take |quant| times the activation with the quant's sign, many columns multiply
+// in 16 bits (vpmaddwd alone), quants and activations widened once.
 #pragma once
 
 #include <immintrin.h>
@@ -32,13 +38,12 @@ constexpr int kSweepPanels = 2;
 constexpr int64_t kPrefetchBytes = 4096;
 
 // Columns a sweep: as many as 16 registers hold with the integer sums of two panels.
-template <class F>
-constexpr int kSweepColumns = F::kDepth == 2 ? 3 : 4;
+constexpr int kSweepColumns = 4;
 
 // Columns that are streamed. In a sweep both panels share a broadcast, and the sums of some columns stay in registers:
-// worth its way through memory from here on, but not where few quads are added in 16 bits. Measured on Zen 4.
+// worth its way through memory from here on. Measured on Zen 4.
 template <class F>
-constexpr int64_t kMostStreamed = F::kDepth <= 2 ? kStreamColumns : (F::kSign == Sign::plain ? 9 : 4);
+constexpr int64_t kMostStreamed = F::kSign == Sign::wide ? kStreamColumns : 3;
 
 // Where a row of activations has its parts, in bytes.
 struct RowLayout {
@@ -52,6 +57,13 @@ struct RowLayout {
 
 [[gnu::always_inline]] inline __m256 broadcast(const std::byte* p) {
   return _mm256_broadcast_ss(reinterpret_cast<const float*>(p));
+}
+
+[[gnu::always_inline]] inline __m256i load(const Lanes& from) {
+  return _mm256_load_si256(reinterpret_cast<const __m256i*>(from.bytes));
+}
+[[gnu::always_inline]] inline __m256 load_floats(const Lanes& from) {
+  return _mm256_load_ps(reinterpret_cast<const float*>(from.bytes));
 }
 
 [[gnu::always_inline]] inline __m256i broadcast_quad(const std::byte* p) {
@@ -83,13 +95,14 @@ template <Sign kSign>
   return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
 }
 
-// -128 times the sum of the quants of kCount quads: the integer start value of `offset` formats. The quants of so many
-// quads, of -16 ... 15 (8 quads) or -32 ... 31 (4) at most, add up in 8 bits.
+// -128 times the sum of the quants of kCount quads, in 16 bits: the start value of `offset` formats. The quants of so
+// many quads, of -16 ... 15 (8 quads) or -32 ... 31 (4) at most, add up in 8 bits. Where -128 * -256 does not fit, it
+// wraps around like the sum that it starts.
 template <int kCount>
 [[gnu::always_inline]] inline __m256i start_value(const __m256i* quads) {
   __m256i sum = quads[0];
   for (int q = 1; q < kCount; ++q) sum = _mm256_add_epi8(sum, quads[q]);
-  return _mm256_sub_epi32(_mm256_setzero_si256(), widen(_mm256_maddubs_epi16(_mm256_set1_epi8(-128), sum)));
+  return _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_maddubs_epi16(_mm256_set1_epi8(-128), sum));
 }
 
 // Scaled sums of the 16 halves of 8 blocks of one row: scale of the block times the exact integer sum.
@@ -114,23 +127,26 @@ template <int kCount>
   }
 }
 
-// Adds one block to an output's product. `sums`: of the block (kHalves 1) or of its halves.
+// The sums of a group of a kScaled format for one output, before its factors.
+struct GroupSums {
+  __m256 products;
+  __m256 mins;
+};
+
+// Adds a group to an output's product.
 template <class F>
-[[gnu::always_inline]] inline __m256 fold(__m256 product, const __m256i* integers, const float* scales,
-                                          const float* mins, int64_t stride, __m256 scale_x, const std::byte* sums) {
-  if constexpr (F::kHalves == 1) {
-    const __m256 scale = _mm256_mul_ps(_mm256_load_ps(scales), scale_x);
-    product = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[0]), scale, product);
-  } else {
-    __m256 part = _mm256_mul_ps(_mm256_cvtepi32_ps(integers[1]), _mm256_load_ps(scales + stride));
-    part = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[0]), _mm256_load_ps(scales), part);
-    product = _mm256_fmadd_ps(part, scale_x, product);
-  }
-  if constexpr (F::kMins) {
-    for (int h = 0; h < F::kHalves; ++h) {
-      product = _mm256_fnmadd_ps(_mm256_load_ps(mins + h * stride), broadcast(sums + 4 * h), product);
-    }
-  }
+[[gnu::always_inline]] inline __m256 close_group(__m256 product, const GroupSums& sums, __m256 d, __m256 dmin) {
+  product = _mm256_fmadd_ps(d, sums.products, product);
+  if constexpr (F::kMins) product = _mm256_fnmadd_ps(dmin, sums.mins, product);
+  return product;
+}
+
+// Adds one block of a format that is not kScaled to an output's product.
+template <class F>
+[[gnu::always_inline]] inline __m256 fold(__m256 product, __m256i integers, const Lanes& scale, const Lanes& min,
+                                          __m256 scale_x, const std::byte* sum_x) {
+  product = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers), _mm256_mul_ps(load_floats(scale), scale_x), product);
+  if constexpr (F::kMins) product = _mm256_fnmadd_ps(load_floats(min), broadcast(sum_x), product);
   return product;
 }
 
@@ -145,27 +161,27 @@ struct BlockActivations {
   int64_t sums_stride;
 };
 
-[[gnu::always_inline]] inline void store(void* p, __m256i v) {
-  _mm256_store_si256(static_cast<__m256i*>(p), v);
-}
-[[gnu::always_inline]] inline __m256i load_aligned(const void* p) {
-  return _mm256_load_si256(static_cast<const __m256i*>(p));
-}
-
 // One row's activations of some blocks as `offset` formats read them: an exclusive or for 8 quads, where one with each
 // broadcast would cost an eighth of the time.
-struct alignas(32) OffsetActivations {
-  std::byte quants[kTileBlocks * kBlock];
+struct OffsetActivations {
+  Lanes blocks[kTileBlocks];
 };
 
 [[gnu::always_inline]] inline void offset_activations(const std::byte* x, int64_t blocks, OffsetActivations& out) {
   for (int64_t b = 0; b < blocks; ++b) {
     const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + b * kBlock));
-    store(out.quants + b * kBlock, _mm256_xor_si256(v, _mm256_set1_epi8(-128)));
+    store(out.blocks[b], _mm256_xor_si256(v, _mm256_set1_epi8(-128)));
   }
 }
 
-// The integer start values of a block: one for each scale.
+// Sums in 16 bits as integers: times the scale of kScaled formats.
+template <class F>
+[[gnu::always_inline]] inline __m256i close_words(__m256i words, const Lanes& scale) {
+  if constexpr (F::kScaled) return _mm256_madd_epi16(words, load(scale));
+  return widen(words);
+}
+
+// The start values of a block: one for each scale.
 template <class F>
 [[gnu::always_inline]] inline void start_values(const Quads& w, __m256i (&start)[F::kHalves]) {
   constexpr int kPart = kQuads / F::kHalves;
@@ -175,28 +191,69 @@ template <class F>
   }
 }
 
-// One block of one panel added to the product of one column.
+// The integer sums of one block of one panel for one column. `scales`: the block's, `x`: its quants.
 template <class F>
-[[gnu::always_inline]] inline __m256 add_block(__m256 product, int64_t column, const Quads& w,
-                                               const __m256i (&start)[F::kHalves], const float* scales,
-                                               const float* mins, const BlockActivations& x) {
+[[gnu::always_inline]] inline __m256i block_integers(const Quads& w, const __m256i (&start)[F::kHalves],
+                                                     const Lanes* scales, const std::byte* x) {
   constexpr int kPart = kQuads / F::kHalves;
-  __m256i integers[F::kHalves];
+  __m256i integers = _mm256_setzero_si256();
+#pragma GCC unroll 2
   for (int h = 0; h < F::kHalves; ++h) {
-    integers[h] = start[h];
+#pragma GCC unroll 8
     for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
-      __m256i words = _mm256_setzero_si256();
+      __m256i words = start[h];
+#pragma GCC unroll 8
       for (int q = part; q < part + F::kDepth; ++q) {
-        const __m256i a = broadcast_quad(x.quants + column * x.quants_stride + 4 * q);
-        const __m256i two = multiply<F::kSign>(w.q[q], a);
-        words = q == part ? two : add_words(words, two);
+        const __m256i product = multiply<F::kSign>(w.q[q], broadcast_quad(x + 4 * q));
+        words = F::kSign != Sign::offset && q == part ? product : add_words(words, product);
       }
-      integers[h] = _mm256_add_epi32(integers[h], widen(words));
+      const __m256i closed = close_words<F>(words, scales[h]);
+      integers = part == 0 ? closed : _mm256_add_epi32(integers, closed);
     }
   }
-  return fold<F>(product, integers, scales, mins, kLanes, broadcast(x.scales + column * x.scales_stride),
-                 x.sums + column * x.sums_stride);
+  return integers;
 }
+
+// The minima of one block for one column. `sum_x`: that of the block, or of each half.
+template <class F>
+[[gnu::always_inline]] inline __m256 add_mins(__m256 sum, const Lanes* mins, int64_t stride, const std::byte* sum_x) {
+  for (int h = 0; h < F::kHalves; ++h) {
+    sum = _mm256_fmadd_ps(load_floats(mins[h * stride]), broadcast(sum_x + 4 * h), sum);
+  }
+  return sum;
+}
+
+// What a group of a panel has beside its quants.
+template <class F>
+struct GroupScales {
+  Lanes scales[F::kBlocks * F::kHalves];
+  Lanes mins[F::kBlocks * F::kHalves];
+};
+
+// The activations of a group for the columns that are streamed, as the format reads them.
+template <class F, int64_t kColumns>
+struct GroupActivations {
+  static constexpr bool kHalfSums = F::kMins && F::kHalves == 2;
+  OffsetActivations offset[F::kSign == Sign::offset ? kColumns : 1];
+  alignas(32) float halves[kHalfSums ? kColumns : 1][16];
+
+  // At the group's first quants, scales and sums of the first of `columns` rows.
+  [[gnu::always_inline]] BlockActivations prepare(int64_t columns, const std::byte* x, const std::byte* xs,
+                                                  const std::byte* xm, int64_t stride) {
+    BlockActivations block{x, xs, stride, stride, xm, stride};
+    if constexpr (F::kSign == Sign::offset) {
+      for (int64_t c = 0; c < columns; ++c) offset_activations(x + c * stride, F::kBlocks, offset[c]);
+      block.quants = offset[0].blocks[0].bytes;
+      block.quants_stride = sizeof(offset[0]);
+    }
+    if constexpr (kHalfSums) {
+      for (int64_t c = 0; c < columns; ++c) half_sums(x + c * stride, xs + c * stride, halves[c]);
+      block.sums = reinterpret_cast<const std::byte*>(halves[0]);
+      block.sums_stride = sizeof(halves[0]);
+    }
+    return block;
+  }
+};
 
 // Few columns: one panel, weights unpacked in registers, once for all columns, which follow each other: the processor
 // overlaps them by itself. Their sums along k lie in `out`, in L1; that of a single column (kOne) in a register, as
@@ -206,34 +263,23 @@ template <class F>
 // finds no free buffers.
 template <class F, bool kOne>
 void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t out_stride) {
-  constexpr int kScales = F::kBlocks * F::kHalves;
   constexpr int kBlockBytes = F::kGroupBytes / F::kBlocks;
+  constexpr int64_t kColumns = kOne ? 1 : kMostStreamed<F>;
   const int64_t columns = kOne ? 1 : tile.columns;
   const RowLayout layout = row_layout(tile.k);
   const int64_t groups = tile.k / (kBlock * F::kBlocks);
-  __m256 one = _mm256_setzero_ps();
-  for (int64_t c = 0; c < columns; ++c) _mm256_store_ps(out + c * out_stride, one);
+  __m256 products[kColumns];
+  for (int64_t c = 0; c < columns; ++c) products[c] = _mm256_setzero_ps();
   for (int64_t g = 0; g < groups; ++g) {
-    const std::byte* x = tile.x + g * F::kBlocks * kBlock;
-    const std::byte* xs = tile.x + layout.scales + g * F::kBlocks * 4;
-    const std::byte* xm = tile.x + layout.sums + g * F::kBlocks * 4;
-    BlockActivations block{x, xs, tile.x_stride, tile.x_stride, xm, tile.x_stride};
-    [[maybe_unused]] OffsetActivations offset[kMostStreamed<F>];
-    if constexpr (F::kSign == Sign::offset) {
-      for (int64_t c = 0; c < columns; ++c) offset_activations(x + c * tile.x_stride, F::kBlocks, offset[c]);
-      block.quants = offset[0].quants;
-      block.quants_stride = sizeof(offset[0]);
-    }
-    alignas(32) float halves[kMostStreamed<F>][16];
-    if constexpr (F::kMins && F::kHalves == 2) {
-      for (int64_t c = 0; c < columns; ++c) half_sums(x + c * tile.x_stride, xs + c * tile.x_stride, halves[c]);
-      block.sums = reinterpret_cast<const std::byte*>(halves[0]);
-      block.sums_stride = sizeof(halves[0]);
-    }
+    const int64_t at = g * F::kBlocks;
+    GroupActivations<F, kColumns> activations;
+    BlockActivations x = activations.prepare(columns, tile.x + at * kBlock, tile.x + layout.scales + 4 * at,
+                                             tile.x + layout.sums + 4 * at, tile.x_stride);
     const auto* group = reinterpret_cast<const uint8_t*>(panel) + g * F::kGroupBytes;
-    alignas(32) float scales[kScales * kLanes];
-    alignas(32) float mins[kScales * kLanes];
-    F::scales(group, scales, mins, kLanes);
+    GroupScales<F> group_scales;
+    F::scales(group, group_scales.scales, group_scales.mins, 1);
+    GroupSums sums[kColumns];
+    for (int64_t c = 0; c < columns; ++c) sums[c] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
     for (int b = 0; b < F::kBlocks; ++b) {
       if constexpr (!kOne) {
         for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(group + kPrefetchBytes + b * kBlockBytes + i);
@@ -242,33 +288,44 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
       F::quads(group, b, w);
       __m256i start[F::kHalves];
       start_values<F>(w, start);
-      const float* block_scales = scales + b * F::kHalves * kLanes;
-      const float* block_mins = mins + b * F::kHalves * kLanes;
-      if constexpr (kOne) {
-        one = add_block<F>(one, 0, w, start, block_scales, block_mins, block);
-      } else {
-        for (int64_t c = 0; c < columns; ++c) {
-          float* sums = out + c * out_stride;
-          _mm256_store_ps(sums, add_block<F>(_mm256_load_ps(sums), c, w, start, block_scales, block_mins, block));
+      const Lanes* scales = group_scales.scales + b * F::kHalves;
+      const Lanes* mins = group_scales.mins + b * F::kHalves;
+      for (int64_t c = 0; c < columns; ++c) {
+        const __m256i integers = block_integers<F>(w, start, scales, x.quants + c * x.quants_stride);
+        const __m256 scale_x = broadcast(x.scales + c * x.scales_stride);
+        const std::byte* sum_x = x.sums + c * x.sums_stride;
+        if constexpr (F::kScaled) {
+          sums[c].products = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers), scale_x, sums[c].products);
+          if constexpr (F::kMins) sums[c].mins = add_mins<F>(sums[c].mins, mins, 1, sum_x);
+        } else {
+          products[c] = fold<F>(products[c], integers, *scales, *mins, scale_x, sum_x);
         }
       }
-      block.quants += kBlock;
-      block.scales += 4;
-      block.sums += 4 * F::kHalves;
+      x.quants += kBlock;
+      x.scales += 4;
+      x.sums += 4 * F::kHalves;
+    }
+    if constexpr (F::kScaled) {
+      const __m256 d = load_halves(group);
+      const __m256 dmin = F::kMins ? load_halves(group + 16) : d;
+      for (int64_t c = 0; c < columns; ++c) products[c] = close_group<F>(products[c], sums[c], d, dmin);
     }
   }
-  if constexpr (kOne) _mm256_store_ps(out, one);
+  for (int64_t c = 0; c < columns; ++c) _mm256_store_ps(out + c * out_stride, products[c]);
 }
 
 // kTileBlocks blocks of kPanels panels, unpacked. `wide` quads are two vectors of 16 bits: bytes 0 and 2, bytes 1
-// and 3.
+// and 3. Of a kScaled format they are one group, with its factors.
 template <class F, int kPanels>
 struct alignas(64) Unpacked {
   static constexpr int kParts = F::kSign == Sign::wide ? 2 : 1;
-  uint8_t quads[kTileBlocks][kQuads][kParts][kPanels][32];
-  float scales[kTileBlocks * F::kHalves][kPanels][kLanes];
-  float mins[kTileBlocks * F::kHalves][kPanels][kLanes];
-  int32_t starts[kTileBlocks * F::kHalves][kPanels][kLanes];
+  static_assert(!F::kScaled || F::kBlocks == kTileBlocks);
+  static_assert(F::kSign != Sign::offset || F::kDepth * F::kHalves == kQuads);
+  Lanes quads[kTileBlocks][kQuads][kParts][kPanels];
+  Lanes scales[kTileBlocks * F::kHalves][kPanels];
+  Lanes mins[kTileBlocks * F::kHalves][kPanels];
+  Lanes starts[kTileBlocks * F::kHalves][kPanels];
+  Lanes factors[kPanels][2];
 };
 
 // The bytes 0 and 2, or 1 and 3, of each 4, widened.
@@ -279,59 +336,57 @@ struct alignas(64) Unpacked {
   return _mm256_srai_epi16(v, 8);
 }
 
-// Asks for block b of what unpack will read kTileBlocks blocks after the group at `offset` of panel p: across the end
-// of a panel, that of the next kPanels panels. Panels read in turns are too much for the hardware's prefetcher.
 template <class F, int kPanels>
-[[gnu::always_inline]] inline void prefetch_next(const LinearTile& tile, int p, int64_t offset, int b) {
-  constexpr int kBlockBytes = F::kGroupBytes / F::kBlocks;
-  int64_t next = offset + kTileBlocks / F::kBlocks * F::kGroupBytes;
-  if (next >= tile.panel_stride) next += (kPanels - 1) * tile.panel_stride;
-  const std::byte* block = tile.panels + p * tile.panel_stride + next + b * kBlockBytes;
-  for (int i = 0; i < kBlockBytes; i += 64) __builtin_prefetch(block + i);
+[[gnu::always_inline]] inline void unpack_block(const uint8_t* group, int b, int64_t block, int p,
+                                                Unpacked<F, kPanels>& out) {
+  constexpr int kPart = kQuads / F::kHalves;
+  Quads w;
+  F::quads(group, b, w);
+  for (int q = 0; q < kQuads; ++q) {
+    if constexpr (F::kSign == Sign::wide) {
+      store(out.quads[block][q][0][p], even_bytes(w.q[q]));
+      store(out.quads[block][q][1][p], odd_bytes(w.q[q]));
+    } else {
+      store(out.quads[block][q][0][p], w.q[q]);
+    }
+  }
+  if constexpr (F::kSign == Sign::offset) {
+    for (int h = 0; h < F::kHalves; ++h) {
+      store(out.starts[block * F::kHalves + h][p], start_value<kPart>(w.q + h * kPart));
+    }
+  }
 }
 
 template <class F, int kPanels>
 [[gnu::always_inline]] inline void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks,
                                           Unpacked<F, kPanels>& out) {
-  constexpr int kPart = kQuads / F::kHalves;
   for (int64_t at = 0; at < blocks; at += F::kBlocks) {
     for (int p = 0; p < kPanels; ++p) {
       const int64_t offset = (first_block + at) / F::kBlocks * F::kGroupBytes;
       const auto* group = reinterpret_cast<const uint8_t*>(tile.panels) + p * tile.panel_stride + offset;
       const int64_t slot = at * F::kHalves;
-      F::scales(group, out.scales[slot][p], out.mins[slot][p], kPanels * kLanes);
+      F::scales(group, &out.scales[slot][p], &out.mins[slot][p], kPanels);
+      if constexpr (F::kScaled) {
+        store(out.factors[p][0], load_halves(group));
+        if constexpr (F::kMins) store(out.factors[p][1], load_halves(group + 16));
+      }
       for (int b = 0; b < F::kBlocks; ++b) {
-        prefetch_next<F, kPanels>(tile, p, offset, b);
-        Quads w;
-        F::quads(group, b, w);
-        for (int q = 0; q < kQuads; ++q) {
-          if constexpr (F::kSign == Sign::wide) {
-            store(out.quads[at + b][q][0][p], even_bytes(w.q[q]));
-            store(out.quads[at + b][q][1][p], odd_bytes(w.q[q]));
-          } else {
-            store(out.quads[at + b][q][0][p], w.q[q]);
-          }
-        }
-        if constexpr (F::kSign == Sign::offset) {
-          for (int h = 0; h < F::kHalves; ++h) {
-            store(out.starts[slot + b * F::kHalves + h][p], start_value<kPart>(w.q + h * kPart));
-          }
-        }
+        unpack_block<F, kPanels>(group, b, at + b, p, out);
       }
     }
   }
 }
 
 // One row's activations of kTileBlocks blocks in 16 bits, in the order of `wide` quads.
-struct alignas(32) WideActivations {
-  std::byte parts[2][kTileBlocks * kBlock];
+struct WideActivations {
+  Lanes parts[2][kTileBlocks];
 };
 
 [[gnu::always_inline]] inline void widen_activations(const std::byte* x, int64_t blocks, WideActivations& out) {
   for (int64_t b = 0; b < blocks; ++b) {
     const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + b * kBlock));
-    store(out.parts[0] + b * kBlock, even_bytes(v));
-    store(out.parts[1] + b * kBlock, odd_bytes(v));
+    store(out.parts[0][b], even_bytes(v));
+    store(out.parts[1][b], odd_bytes(v));
   }
 }
 
@@ -346,10 +401,10 @@ template <class F, int kPanels, int kColumns>
   for (int q = 0; q < kQuads; ++q) {
     for (int part = 0; part < 2; ++part) {
       __m256i quads[kPanels];
-      for (int p = 0; p < kPanels; ++p) quads[p] = load_aligned(w.quads[block][q][part][p]);
+      for (int p = 0; p < kPanels; ++p) quads[p] = load(w.quads[block][q][part][p]);
 #pragma GCC unroll 8
       for (int c = 0; c < kColumns; ++c) {
-        const __m256i a = broadcast_quad(x[c].parts[part] + block * kBlock + 4 * q);
+        const __m256i a = broadcast_quad(x[c].parts[part][block].bytes + 4 * q);
         for (int p = 0; p < kPanels; ++p) {
           integers[c][p] = add_integers(integers[c][p], _mm256_madd_epi16(quads[p], a));
         }
@@ -358,78 +413,94 @@ template <class F, int kPanels, int kColumns>
   }
 }
 
-// kDepth quads from `part`, added in 16 bits and widened: few quads, so they stay in registers for all columns and
-// their sums do not.
+// The sums in 16 bits of kDepth quads from `first`.
 template <class F, int kPanels, int kColumns>
-[[gnu::always_inline]] inline void add_shallow(const Unpacked<F, kPanels>& w, int64_t block, int part,
-                                               const std::byte* x, int64_t x_stride,
-                                               __m256i (&integers)[kColumns][kPanels]) {
-  __m256i quads[F::kDepth][kPanels];
-  for (int q = 0; q < F::kDepth; ++q) {
-    for (int p = 0; p < kPanels; ++p) quads[q][p] = load_aligned(w.quads[block][part + q][0][p]);
-  }
+[[gnu::always_inline]] inline void sum_words(const Unpacked<F, kPanels>& w, int64_t block, int first,
+                                             const std::byte* x, int64_t x_stride,
+                                             __m256i (&words)[kColumns][kPanels]) {
 #pragma GCC unroll 8
-  for (int c = 0; c < kColumns; ++c) {
-    __m256i a[F::kDepth];
-    for (int q = 0; q < F::kDepth; ++q) a[q] = broadcast_quad(x + c * x_stride + 4 * (part + q));
-    for (int p = 0; p < kPanels; ++p) {
-      __m256i words = multiply<F::kSign>(quads[0][p], a[0]);
-      for (int q = 1; q < F::kDepth; ++q) {
-        words = add_words(words, multiply<F::kSign>(quads[q][p], a[q]));
-      }
-      integers[c][p] = add_integers(integers[c][p], widen(words));
-    }
-  }
-}
-
-// The same with more quads: their sums stay in registers.
-template <class F, int kPanels, int kColumns>
-[[gnu::always_inline]] inline void add_deep(const Unpacked<F, kPanels>& w, int64_t block, int part, const std::byte* x,
-                                            int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
-  __m256i words[kColumns][kPanels];
-#pragma GCC unroll 8
-  for (int q = part; q < part + F::kDepth; ++q) {
+  for (int q = first; q < first + F::kDepth; ++q) {
     __m256i quads[kPanels];
-    for (int p = 0; p < kPanels; ++p) quads[p] = load_aligned(w.quads[block][q][0][p]);
+    for (int p = 0; p < kPanels; ++p) quads[p] = load(w.quads[block][q][0][p]);
 #pragma GCC unroll 8
     for (int c = 0; c < kColumns; ++c) {
       const __m256i a = broadcast_quad(x + c * x_stride + 4 * q);
       for (int p = 0; p < kPanels; ++p) {
         const __m256i product = multiply<F::kSign>(quads[p], a);
-        words[c][p] = q == part ? product : add_words(words[c][p], product);
+        if constexpr (F::kSign == Sign::offset) {
+          const Lanes& start = w.starts[block * F::kHalves + first / F::kDepth][p];
+          words[c][p] = add_words(q == first ? load(start) : words[c][p], product);
+        } else {
+          words[c][p] = q == first ? product : add_words(words[c][p], product);
+        }
       }
     }
   }
-  for (int c = 0; c < kColumns; ++c) {
-    for (int p = 0; p < kPanels; ++p) integers[c][p] = add_integers(integers[c][p], widen(words[c][p]));
+}
+
+// The integer sums of one block for kPanels panels and kColumns columns.
+template <class F, int kPanels, int kColumns>
+[[gnu::always_inline]] inline void block_sums(const Unpacked<F, kPanels>& w, int64_t block, const std::byte* x,
+                                              int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
+#pragma GCC unroll 8
+  for (int first = 0; first < kQuads; first += F::kDepth) {
+    const int h = first * F::kHalves / kQuads;
+    __m256i words[kColumns][kPanels];
+    sum_words<F, kPanels, kColumns>(w, block, first, x, x_stride, words);
+    for (int c = 0; c < kColumns; ++c) {
+      for (int p = 0; p < kPanels; ++p) {
+        const __m256i closed = close_words<F>(words[c][p], w.scales[block * F::kHalves + h][p]);
+        integers[c][p] = first == 0 ? closed : add_integers(integers[c][p], closed);
+      }
+    }
   }
 }
 
-// The integer sums of one block or half block, from quad `first`, for kPanels panels and kColumns columns.
+// The sums of the minima of a group. `sums_x`: of the first column's blocks, or of their halves.
 template <class F, int kPanels, int kColumns>
-[[gnu::always_inline]] inline void block_sums(const Unpacked<F, kPanels>& w, int64_t block, int64_t slot, int first,
-                                              const std::byte* x, int64_t x_stride,
-                                              __m256i (&integers)[kColumns][kPanels]) {
+[[gnu::always_inline]] inline void sum_mins(const Unpacked<F, kPanels>& w, const std::byte* sums_x, int64_t stride,
+                                            __m256 (&sums)[kColumns][kPanels]) {
   for (int c = 0; c < kColumns; ++c) {
-    for (int p = 0; p < kPanels; ++p) {
-      integers[c][p] = F::kSign == Sign::offset ? load_aligned(w.starts[slot][p]) : _mm256_setzero_si256();
+    for (int p = 0; p < kPanels; ++p) sums[c][p] = _mm256_setzero_ps();
+  }
+  if constexpr (F::kMins) {
+    for (int i = 0; i < kTileBlocks * F::kHalves; ++i) {
+      __m256 mins[kPanels];
+      for (int p = 0; p < kPanels; ++p) mins[p] = load_floats(w.mins[i][p]);
+      for (int c = 0; c < kColumns; ++c) {
+        const __m256 sum_x = broadcast(sums_x + c * stride + 4 * i);
+        for (int p = 0; p < kPanels; ++p) sums[c][p] = _mm256_fmadd_ps(mins[p], sum_x, sums[c][p]);
+      }
     }
   }
-#pragma GCC unroll 8
-  for (int part = first; part < first + kQuads / F::kHalves; part += F::kDepth) {
-    if constexpr (F::kDepth <= 2) {
-      add_shallow<F, kPanels, kColumns>(w, block, part, x, x_stride, integers);
-    } else {
-      add_deep<F, kPanels, kColumns>(w, block, part, x, x_stride, integers);
-    }
+}
+
+// Bytes of a panel in a tile.
+template <class F>
+constexpr int64_t kTileBytes = kTileBlocks / F::kBlocks * F::kGroupBytes;
+
+// What the next unpack reads, asked for while sweeps compute: from each of the panels `lines` lines with each block.
+// All at once would find no free buffers; the hardware's prefetcher does not follow panels that are read in turns.
+struct Ahead {
+  const std::byte* at;
+  int64_t stride;  // from a panel to the next
+  int64_t lines;
+};
+
+template <int kPanels>
+[[gnu::always_inline]] inline void ask(const Ahead& ahead, int64_t block) {
+  for (int64_t i = block * ahead.lines; i < (block + 1) * ahead.lines; ++i) {
+    for (int p = 0; p < kPanels; ++p) __builtin_prefetch(ahead.at + p * ahead.stride + 64 * i);
   }
 }
 
 // Adds the unpacked blocks times kColumns rows of activations to `products` (rows of kPanels * 8, products_stride
-// floats apart); x, xs and xm are at the first block's quants, scales and sums of the first row.
+// floats apart); x, xs and xm are at the first block's quants, scales and sums of the first row. 16 registers do not
+// hold the sums along k too: they stay in memory, in L1.
 template <class F, int kPanels, int kColumns>
 [[gnu::noinline]] void sweep(const Unpacked<F, kPanels>& w, int64_t blocks, const std::byte* x, const std::byte* xs,
-                             const std::byte* xm, int64_t x_stride, float* products, int64_t products_stride) {
+                             const std::byte* xm, int64_t x_stride, float* products, int64_t products_stride,
+                             const Ahead& ahead) {
   alignas(32) float halves[kColumns][16];
   if constexpr (F::kMins && F::kHalves == 2) {
     for (int c = 0; c < kColumns; ++c) half_sums(x + c * x_stride, xs + c * x_stride, halves[c]);
@@ -442,30 +513,48 @@ template <class F, int kPanels, int kColumns>
   if constexpr (F::kSign == Sign::offset) {
     for (int c = 0; c < kColumns; ++c) offset_activations(x + c * x_stride, blocks, offset[c]);
   }
-  const std::byte* quants = F::kSign == Sign::offset ? offset[0].quants : x;
+  const std::byte* quants = F::kSign == Sign::offset ? offset[0].blocks[0].bytes : x;
   const int64_t quants_stride = F::kSign == Sign::offset ? int64_t{sizeof(offset[0])} : x_stride;
-  // 16 registers do not hold the sums along k too: they stay in memory, in L1.
+  const std::byte* sums_x = F::kHalves == 2 ? reinterpret_cast<const std::byte*>(halves[0]) : xm;
+  const int64_t sums_stride = F::kHalves == 2 ? int64_t{sizeof(halves[0])} : x_stride;
+  [[maybe_unused]] Lanes sums[kColumns][kPanels];
+  if constexpr (F::kScaled) {
+    for (int c = 0; c < kColumns; ++c) {
+      for (int p = 0; p < kPanels; ++p) store(sums[c][p], _mm256_setzero_ps());
+    }
+  }
   for (int64_t b = 0; b < blocks; ++b) {
-    __m256i integers[F::kHalves][kColumns][kPanels];
-    for (int h = 0; h < F::kHalves; ++h) {
-      if constexpr (F::kSign == Sign::wide) {
-        block_sums_wide<F, kPanels, kColumns>(w, b, wide, integers[h]);
-      } else {
-        block_sums<F, kPanels, kColumns>(w, b, b * F::kHalves + h, h * (kQuads / F::kHalves), quants + b * kBlock,
-                                         quants_stride, integers[h]);
-      }
+    ask<kPanels>(ahead, b);
+    __m256i integers[kColumns][kPanels];
+    if constexpr (F::kSign == Sign::wide) {
+      block_sums_wide<F, kPanels, kColumns>(w, b, wide, integers);
+    } else {
+      block_sums<F, kPanels, kColumns>(w, b, quants + b * kBlock, quants_stride, integers);
     }
 #pragma GCC unroll 8
     for (int c = 0; c < kColumns; ++c) {
-      const std::byte* block_sums_x = xm + c * x_stride + 4 * b;
-      if constexpr (F::kHalves == 2) block_sums_x = reinterpret_cast<const std::byte*>(halves[c] + 2 * b);
       const __m256 scale_x = broadcast(xs + c * x_stride + 4 * b);
       for (int p = 0; p < kPanels; ++p) {
-        __m256i sums[F::kHalves];
-        for (int h = 0; h < F::kHalves; ++h) sums[h] = integers[h][c][p];
+        if constexpr (F::kScaled) {
+          const __m256 sum = load_floats(sums[c][p]);
+          store(sums[c][p], _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[c][p]), scale_x, sum));
+        } else {
+          float* out = products + c * products_stride + p * kLanes;
+          _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), integers[c][p], w.scales[b][p], w.mins[b][p], scale_x,
+                                       xm + c * x_stride + 4 * b));
+        }
+      }
+    }
+  }
+  if constexpr (F::kScaled) {
+    __m256 mins[kColumns][kPanels];
+    sum_mins<F, kPanels, kColumns>(w, sums_x, sums_stride, mins);
+    for (int c = 0; c < kColumns; ++c) {
+      for (int p = 0; p < kPanels; ++p) {
         float* out = products + c * products_stride + p * kLanes;
-        _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), sums, w.scales[b * F::kHalves][p], w.mins[b * F::kHalves][p],
-                                     kPanels * kLanes, scale_x, block_sums_x));
+        const GroupSums group{load_floats(sums[c][p]), mins[c][p]};
+        _mm256_store_ps(out, close_group<F>(_mm256_load_ps(out), group, load_floats(w.factors[p][0]),
+                                            load_floats(w.factors[p][1])));
       }
     }
   }
@@ -480,13 +569,23 @@ template <class F, int kPanels, int kColumns>
 template <class F, int kPanels, int kColumns>
 [[gnu::always_inline]] inline void sweep_columns(int64_t columns, const Unpacked<F, kPanels>& w, int64_t blocks,
                                                  const std::byte* x, const std::byte* xs, const std::byte* xm,
-                                                 int64_t x_stride, float* products, int64_t products_stride) {
+                                                 int64_t x_stride, float* products, int64_t products_stride,
+                                                 const Ahead& ahead) {
   if constexpr (kColumns > 0) {
     if (columns == kColumns) {
-      return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride);
+      return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride, ahead);
     }
-    sweep_columns<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products, products_stride);
+    sweep_columns<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products, products_stride, ahead);
   }
+}
+
+// Where what follows the tile from block `first` lies: across the end of a panel, in the next kPanels panels.
+template <class F, int kPanels>
+[[gnu::always_inline]] inline Ahead next_tile(const LinearTile& tile, int64_t first) {
+  int64_t next = first / F::kBlocks * F::kGroupBytes + kTileBytes<F>;
+  if (next >= tile.panel_stride) next = kPanels * tile.panel_stride;
+  const int64_t blocks = (tile.columns + kSweepColumns - 1) / kSweepColumns * kTileBlocks;
+  return {tile.panels + next, tile.panel_stride, (kTileBytes<F> / 64 + blocks - 1) / blocks};
 }
 
 // Many columns: kPanels panels are unpacked once for all of them.
@@ -504,12 +603,16 @@ void sweep_panels(const LinearTile& tile) {
   for (int64_t first = 0; first < blocks; first += kTileBlocks) {
     const int64_t count = blocks - first < kTileBlocks ? blocks - first : kTileBlocks;
     unpack<F, kPanels>(tile, first, count, w);
+    Ahead ahead = next_tile<F, kPanels>(tile, first);
+    const std::byte* end = ahead.at + kTileBytes<F>;
     for (int64_t c = 0; c < tile.columns;) {
-      const int64_t columns = next_columns(tile.columns - c, kSweepColumns<F>);
+      const int64_t columns = next_columns(tile.columns - c, kSweepColumns);
       const std::byte* row = tile.x + c * tile.x_stride;
-      sweep_columns<F, kPanels, kSweepColumns<F>>(columns, w, count, row + first * kBlock,
-                                                  row + layout.scales + first * 4, row + layout.sums + first * 4,
-                                                  tile.x_stride, tile.products + c * products_stride, products_stride);
+      sweep_columns<F, kPanels, kSweepColumns>(columns, w, count, row + first * kBlock, row + layout.scales + first * 4,
+                                               row + layout.sums + first * 4, tile.x_stride,
+                                               tile.products + c * products_stride, products_stride, ahead);
+      ahead.at += 64 * kTileBlocks * ahead.lines;
+      if (ahead.at >= end) ahead.lines = 0;
       c += columns;
     }
   }
