@@ -43,7 +43,7 @@ constexpr int kSweepColumns = 4;
 // Columns that are streamed. In a sweep both panels share a broadcast, and the sums of some columns stay in registers:
 // worth its way through memory from here on. Measured on Zen 4.
 template <class F>
-constexpr int64_t kMostStreamed = F::kSign == Sign::wide ? kStreamColumns : 3;
+constexpr int64_t kMostStreamed = F::kSign == Sign::wide ? kStreamColumns : 5;
 
 // Where a row of activations has its parts, in bytes.
 struct RowLayout {
@@ -479,19 +479,18 @@ template <class F, int kPanels, int kColumns>
 template <class F>
 constexpr int64_t kTileBytes = kTileBlocks / F::kBlocks * F::kGroupBytes;
 
-// What the next unpack reads, asked for while sweeps compute: from each of the panels `lines` lines with each block.
-// All at once would find no free buffers; the hardware's prefetcher does not follow panels that are read in turns.
+// What the next unpack reads, asked for while sweeps compute: with each block a line of each panel. All at once would
+// find no free buffers; the hardware's prefetcher does not follow panels that are read in turns.
 struct Ahead {
   const std::byte* at;
   int64_t stride;  // from a panel to the next
-  int64_t lines;
+  int64_t step;    // 64, or 0 when all is asked for
 };
 
 template <int kPanels>
-[[gnu::always_inline]] inline void ask(const Ahead& ahead, int64_t block) {
-  for (int64_t i = block * ahead.lines; i < (block + 1) * ahead.lines; ++i) {
-    for (int p = 0; p < kPanels; ++p) __builtin_prefetch(ahead.at + p * ahead.stride + 64 * i);
-  }
+[[gnu::always_inline]] inline void ask(Ahead& ahead) {
+  for (int p = 0; p < kPanels; ++p) __builtin_prefetch(ahead.at + p * ahead.stride);
+  ahead.at += ahead.step;
 }
 
 // Adds the unpacked blocks times kColumns rows of activations to `products` (rows of kPanels * 8, products_stride
@@ -500,7 +499,7 @@ template <int kPanels>
 template <class F, int kPanels, int kColumns>
 [[gnu::noinline]] void sweep(const Unpacked<F, kPanels>& w, int64_t blocks, const std::byte* x, const std::byte* xs,
                              const std::byte* xm, int64_t x_stride, float* products, int64_t products_stride,
-                             const Ahead& ahead) {
+                             Ahead ahead) {
   alignas(32) float halves[kColumns][16];
   if constexpr (F::kMins && F::kHalves == 2) {
     for (int c = 0; c < kColumns; ++c) half_sums(x + c * x_stride, xs + c * x_stride, halves[c]);
@@ -524,7 +523,7 @@ template <class F, int kPanels, int kColumns>
     }
   }
   for (int64_t b = 0; b < blocks; ++b) {
-    ask<kPanels>(ahead, b);
+    ask<kPanels>(ahead);
     __m256i integers[kColumns][kPanels];
     if constexpr (F::kSign == Sign::wide) {
       block_sums_wide<F, kPanels, kColumns>(w, b, wide, integers);
@@ -579,13 +578,16 @@ template <class F, int kPanels, int kColumns>
   }
 }
 
-// Where what follows the tile from block `first` lies: across the end of a panel, in the next kPanels panels.
+// For `sweeps` sweeps: asks for what they will not, and returns what they will. Across the end of a panel, that of the
+// next kPanels panels.
 template <class F, int kPanels>
-[[gnu::always_inline]] inline Ahead next_tile(const LinearTile& tile, int64_t first) {
+[[gnu::always_inline]] inline Ahead next_tile(const LinearTile& tile, int64_t first, int64_t sweeps) {
+  constexpr int64_t kLines = (kTileBytes<F> + 63) / 64;
   int64_t next = first / F::kBlocks * F::kGroupBytes + kTileBytes<F>;
   if (next >= tile.panel_stride) next = kPanels * tile.panel_stride;
-  const int64_t blocks = (tile.columns + kSweepColumns - 1) / kSweepColumns * kTileBlocks;
-  return {tile.panels + next, tile.panel_stride, (kTileBytes<F> / 64 + blocks - 1) / blocks};
+  Ahead ahead{tile.panels + next, tile.panel_stride, 64};
+  for (int64_t line = sweeps * kTileBlocks; line < kLines; ++line) ask<kPanels>(ahead);
+  return ahead;
 }
 
 // Many columns: kPanels panels are unpacked once for all of them.
@@ -594,6 +596,7 @@ void sweep_panels(const LinearTile& tile) {
   const RowLayout layout = row_layout(tile.k);
   const int64_t blocks = tile.k / kBlock;
   const int64_t products_stride = tile.panels_count * kLanes;
+  const int64_t sweeps = (tile.columns + kSweepColumns - 1) / kSweepColumns;
   for (int64_t c = 0; c < tile.columns; ++c) {
     for (int p = 0; p < kPanels; ++p) {
       _mm256_store_ps(tile.products + c * products_stride + p * kLanes, _mm256_setzero_ps());
@@ -603,7 +606,7 @@ void sweep_panels(const LinearTile& tile) {
   for (int64_t first = 0; first < blocks; first += kTileBlocks) {
     const int64_t count = blocks - first < kTileBlocks ? blocks - first : kTileBlocks;
     unpack<F, kPanels>(tile, first, count, w);
-    Ahead ahead = next_tile<F, kPanels>(tile, first);
+    Ahead ahead = next_tile<F, kPanels>(tile, first, sweeps);
     const std::byte* end = ahead.at + kTileBytes<F>;
     for (int64_t c = 0; c < tile.columns;) {
       const int64_t columns = next_columns(tile.columns - c, kSweepColumns);
@@ -611,8 +614,8 @@ void sweep_panels(const LinearTile& tile) {
       sweep_columns<F, kPanels, kSweepColumns>(columns, w, count, row + first * kBlock, row + layout.scales + first * 4,
                                                row + layout.sums + first * 4, tile.x_stride,
                                                tile.products + c * products_stride, products_stride, ahead);
-      ahead.at += 64 * kTileBlocks * ahead.lines;
-      if (ahead.at >= end) ahead.lines = 0;
+      ahead.at += ahead.step * kTileBlocks;
+      if (ahead.at >= end) ahead.step = 0;
       c += columns;
     }
   }
