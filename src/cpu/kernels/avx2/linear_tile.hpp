@@ -31,9 +31,9 @@ namespace minfer::cpu::avx2 {
 namespace {
 
 constexpr int kLanes = 8;
-constexpr int64_t kBlock = 32;  // elements
-constexpr int kQuads = 8;       // a block
-constexpr int kTileBlocks = 8;  // blocks unpacked at once
+constexpr int64_t kBlock = 32;   // elements
+constexpr int kQuads = 8;        // a block
+constexpr int kTileBlocks = 16;  // blocks unpacked at once
 constexpr int kSweepPanels = 2;
 constexpr int64_t kPrefetchBytes = 4096;
 
@@ -315,17 +315,17 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
 }
 
 // kTileBlocks blocks of kPanels panels, unpacked. `wide` quads are two vectors of 16 bits: bytes 0 and 2, bytes 1
-// and 3. Of a kScaled format they are one group, with its factors.
+// and 3. Of a kScaled format they come with the factors of their groups.
 template <class F, int kPanels>
 struct alignas(64) Unpacked {
   static constexpr int kParts = F::kSign == Sign::wide ? 2 : 1;
-  static_assert(!F::kScaled || F::kBlocks == kTileBlocks);
+  static constexpr int kGroups = kTileBlocks / F::kBlocks;
   static_assert(F::kSign != Sign::offset || F::kDepth * F::kHalves == kQuads);
   Lanes quads[kTileBlocks][kQuads][kParts][kPanels];
   Lanes scales[kTileBlocks * F::kHalves][kPanels];
   Lanes mins[kTileBlocks * F::kHalves][kPanels];
   Lanes starts[kTileBlocks * F::kHalves][kPanels];
-  Lanes factors[kPanels][2];
+  Lanes factors[F::kScaled ? kGroups : 1][kPanels][2];
 };
 
 // The bytes 0 and 2, or 1 and 3, of each 4, widened.
@@ -334,6 +334,38 @@ struct alignas(64) Unpacked {
 }
 [[gnu::always_inline]] inline __m256i odd_bytes(__m256i v) {
   return _mm256_srai_epi16(v, 8);
+}
+
+// Bytes of a panel in a tile.
+template <class F>
+constexpr int64_t kTileBytes = kTileBlocks / F::kBlocks * F::kGroupBytes;
+
+// What the next unpack reads, asked for while this one and sweeps compute: with each block a few lines of each panel.
+// All at once would find no free buffers; the hardware's prefetcher does not follow panels that are read in turns.
+struct Ahead {
+  const std::byte* at;
+  int64_t stride;  // from a panel to the next
+  int64_t step;    // of a sweep's block: 64, or 0 when all is asked for
+};
+
+// Lines that a sweep asks for with each block, so that two sweeps ask for nearly all.
+template <class F>
+constexpr int64_t kLinesAsked = F::kGroupBytes / F::kBlocks > 160 ? 2 : 1;
+
+template <class F, int kPanels>
+[[gnu::always_inline]] inline void ask(Ahead& ahead) {
+  for (int64_t i = 0; i < kLinesAsked<F>; ++i) {
+    for (int p = 0; p < kPanels; ++p) __builtin_prefetch(ahead.at + p * ahead.stride);
+    ahead.at += ahead.step;
+  }
+}
+
+// At what follows the tile from block `first`: across the end of a panel, in the next kPanels panels.
+template <class F, int kPanels>
+[[gnu::always_inline]] inline Ahead next_tile(const LinearTile& tile, int64_t first) {
+  int64_t next = first / F::kBlocks * F::kGroupBytes + kTileBytes<F>;
+  if (next >= tile.panel_stride) next = kPanels * tile.panel_stride;
+  return {tile.panels + next, tile.panel_stride, 64};
 }
 
 template <class F, int kPanels>
@@ -357,9 +389,10 @@ template <class F, int kPanels>
   }
 }
 
+// Asks for `lines` lines of each panel with each block.
 template <class F, int kPanels>
 [[gnu::always_inline]] inline void unpack(const LinearTile& tile, int64_t first_block, int64_t blocks,
-                                          Unpacked<F, kPanels>& out) {
+                                          const Ahead& ahead, int64_t lines, Unpacked<F, kPanels>& out) {
   for (int64_t at = 0; at < blocks; at += F::kBlocks) {
     for (int p = 0; p < kPanels; ++p) {
       const int64_t offset = (first_block + at) / F::kBlocks * F::kGroupBytes;
@@ -367,10 +400,12 @@ template <class F, int kPanels>
       const int64_t slot = at * F::kHalves;
       F::scales(group, &out.scales[slot][p], &out.mins[slot][p], kPanels);
       if constexpr (F::kScaled) {
-        store(out.factors[p][0], load_halves(group));
-        if constexpr (F::kMins) store(out.factors[p][1], load_halves(group + 16));
+        store(out.factors[at / F::kBlocks][p][0], load_halves(group));
+        if constexpr (F::kMins) store(out.factors[at / F::kBlocks][p][1], load_halves(group + 16));
       }
       for (int b = 0; b < F::kBlocks; ++b) {
+        const std::byte* ask_at = ahead.at + p * ahead.stride + (at + b) * lines * 64;
+        for (int64_t i = 0; i < lines; ++i) __builtin_prefetch(ask_at + 64 * i);
         unpack_block<F, kPanels>(group, b, at + b, p, out);
       }
     }
@@ -456,105 +491,104 @@ template <class F, int kPanels, int kColumns>
   }
 }
 
-// The sums of the minima of a group. `sums_x`: of the first column's blocks, or of their halves.
+// Adds a group of a kScaled format to the products: `sums` are those of its blocks, sums_x those of the activations of
+// the first column's blocks, or of their halves.
 template <class F, int kPanels, int kColumns>
-[[gnu::always_inline]] inline void sum_mins(const Unpacked<F, kPanels>& w, const std::byte* sums_x, int64_t stride,
-                                            __m256 (&sums)[kColumns][kPanels]) {
+[[gnu::always_inline]] inline void close_groups(const Unpacked<F, kPanels>& w, int64_t group,
+                                                const Lanes (&sums)[kColumns][kPanels], const std::byte* sums_x,
+                                                int64_t sums_stride, float* products, int64_t products_stride) {
+  __m256 mins[kColumns][kPanels];
   for (int c = 0; c < kColumns; ++c) {
-    for (int p = 0; p < kPanels; ++p) sums[c][p] = _mm256_setzero_ps();
+    for (int p = 0; p < kPanels; ++p) mins[c][p] = _mm256_setzero_ps();
   }
   if constexpr (F::kMins) {
-    for (int i = 0; i < kTileBlocks * F::kHalves; ++i) {
-      __m256 mins[kPanels];
-      for (int p = 0; p < kPanels; ++p) mins[p] = load_floats(w.mins[i][p]);
+    const Lanes(*group_mins)[kPanels] = w.mins + group * F::kBlocks * F::kHalves;
+    for (int i = 0; i < F::kBlocks * F::kHalves; ++i) {
       for (int c = 0; c < kColumns; ++c) {
-        const __m256 sum_x = broadcast(sums_x + c * stride + 4 * i);
-        for (int p = 0; p < kPanels; ++p) sums[c][p] = _mm256_fmadd_ps(mins[p], sum_x, sums[c][p]);
-      }
-    }
-  }
-}
-
-// Bytes of a panel in a tile.
-template <class F>
-constexpr int64_t kTileBytes = kTileBlocks / F::kBlocks * F::kGroupBytes;
-
-// What the next unpack reads, asked for while sweeps compute: with each block a line of each panel. All at once would
-// find no free buffers; the hardware's prefetcher does not follow panels that are read in turns.
-struct Ahead {
-  const std::byte* at;
-  int64_t stride;  // from a panel to the next
-  int64_t step;    // 64, or 0 when all is asked for
-};
-
-template <int kPanels>
-[[gnu::always_inline]] inline void ask(Ahead& ahead) {
-  for (int p = 0; p < kPanels; ++p) __builtin_prefetch(ahead.at + p * ahead.stride);
-  ahead.at += ahead.step;
-}
-
-// Adds the unpacked blocks times kColumns rows of activations to `products` (rows of kPanels * 8, products_stride
-// floats apart); x, xs and xm are at the first block's quants, scales and sums of the first row. 16 registers do not
-// hold the sums along k too: they stay in memory, in L1.
-template <class F, int kPanels, int kColumns>
-[[gnu::noinline]] void sweep(const Unpacked<F, kPanels>& w, int64_t blocks, const std::byte* x, const std::byte* xs,
-                             const std::byte* xm, int64_t x_stride, float* products, int64_t products_stride,
-                             Ahead ahead) {
-  alignas(32) float halves[kColumns][16];
-  if constexpr (F::kMins && F::kHalves == 2) {
-    for (int c = 0; c < kColumns; ++c) half_sums(x + c * x_stride, xs + c * x_stride, halves[c]);
-  }
-  [[maybe_unused]] WideActivations wide[F::kSign == Sign::wide ? kColumns : 1];
-  if constexpr (F::kSign == Sign::wide) {
-    for (int c = 0; c < kColumns; ++c) widen_activations(x + c * x_stride, blocks, wide[c]);
-  }
-  [[maybe_unused]] OffsetActivations offset[F::kSign == Sign::offset ? kColumns : 1];
-  if constexpr (F::kSign == Sign::offset) {
-    for (int c = 0; c < kColumns; ++c) offset_activations(x + c * x_stride, blocks, offset[c]);
-  }
-  const std::byte* quants = F::kSign == Sign::offset ? offset[0].blocks[0].bytes : x;
-  const int64_t quants_stride = F::kSign == Sign::offset ? int64_t{sizeof(offset[0])} : x_stride;
-  const std::byte* sums_x = F::kHalves == 2 ? reinterpret_cast<const std::byte*>(halves[0]) : xm;
-  const int64_t sums_stride = F::kHalves == 2 ? int64_t{sizeof(halves[0])} : x_stride;
-  [[maybe_unused]] Lanes sums[kColumns][kPanels];
-  if constexpr (F::kScaled) {
-    for (int c = 0; c < kColumns; ++c) {
-      for (int p = 0; p < kPanels; ++p) store(sums[c][p], _mm256_setzero_ps());
-    }
-  }
-  for (int64_t b = 0; b < blocks; ++b) {
-    ask<kPanels>(ahead);
-    __m256i integers[kColumns][kPanels];
-    if constexpr (F::kSign == Sign::wide) {
-      block_sums_wide<F, kPanels, kColumns>(w, b, wide, integers);
-    } else {
-      block_sums<F, kPanels, kColumns>(w, b, quants + b * kBlock, quants_stride, integers);
-    }
-#pragma GCC unroll 8
-    for (int c = 0; c < kColumns; ++c) {
-      const __m256 scale_x = broadcast(xs + c * x_stride + 4 * b);
-      for (int p = 0; p < kPanels; ++p) {
-        if constexpr (F::kScaled) {
-          const __m256 sum = load_floats(sums[c][p]);
-          store(sums[c][p], _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[c][p]), scale_x, sum));
-        } else {
-          float* out = products + c * products_stride + p * kLanes;
-          _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), integers[c][p], w.scales[b][p], w.mins[b][p], scale_x,
-                                       xm + c * x_stride + 4 * b));
+        const __m256 sum_x = broadcast(sums_x + c * sums_stride + 4 * i);
+        for (int p = 0; p < kPanels; ++p) {
+          mins[c][p] = _mm256_fmadd_ps(load_floats(group_mins[i][p]), sum_x, mins[c][p]);
         }
       }
     }
   }
-  if constexpr (F::kScaled) {
-    __m256 mins[kColumns][kPanels];
-    sum_mins<F, kPanels, kColumns>(w, sums_x, sums_stride, mins);
-    for (int c = 0; c < kColumns; ++c) {
-      for (int p = 0; p < kPanels; ++p) {
-        float* out = products + c * products_stride + p * kLanes;
-        const GroupSums group{load_floats(sums[c][p]), mins[c][p]};
-        _mm256_store_ps(out, close_group<F>(_mm256_load_ps(out), group, load_floats(w.factors[p][0]),
-                                            load_floats(w.factors[p][1])));
+  for (int c = 0; c < kColumns; ++c) {
+    for (int p = 0; p < kPanels; ++p) {
+      float* out = products + c * products_stride + p * kLanes;
+      const Lanes(&factors)[2] = w.factors[group][p];
+      _mm256_store_ps(out, close_group<F>(_mm256_load_ps(out), {load_floats(sums[c][p]), mins[c][p]},
+                                          load_floats(factors[0]), load_floats(factors[1])));
+    }
+  }
+}
+
+// Activations of a sweep: at the first block's quants, scales and sums of the first of its rows.
+struct SweepActivations {
+  const std::byte* quants;
+  const std::byte* scales;
+  const std::byte* sums;
+  int64_t stride;
+};
+
+// Adds the unpacked blocks times kColumns rows of activations to `products` (rows of kPanels * 8, products_stride
+// floats apart). 16 registers do not hold the sums along k too: they stay in memory, in L1.
+template <class F, int kPanels, int kColumns>
+[[gnu::noinline]] void sweep(const Unpacked<F, kPanels>& w, int64_t blocks, const SweepActivations& x, float* products,
+                             int64_t products_stride, Ahead ahead) {
+  constexpr bool kHalfSums = F::kMins && F::kHalves == 2;
+  constexpr int64_t kRun = F::kScaled ? F::kBlocks : kTileBlocks;
+  const int64_t stride = x.stride;
+  [[maybe_unused]] WideActivations wide[F::kSign == Sign::wide ? kColumns : 1];
+  [[maybe_unused]] OffsetActivations offset[F::kSign == Sign::offset ? kColumns : 1];
+  for (int c = 0; c < kColumns; ++c) {
+    if constexpr (F::kSign == Sign::wide) widen_activations(x.quants + c * stride, blocks, wide[c]);
+    if constexpr (F::kSign == Sign::offset) offset_activations(x.quants + c * stride, blocks, offset[c]);
+  }
+  const std::byte* quants = F::kSign == Sign::offset ? offset[0].blocks[0].bytes : x.quants;
+  const int64_t quants_stride = F::kSign == Sign::offset ? int64_t{sizeof(offset[0])} : stride;
+  const std::byte* scales = x.scales;
+  for (int64_t first = 0; first < blocks; first += kRun) {
+    const int64_t last = blocks - first < kRun ? blocks : first + kRun;
+    [[maybe_unused]] Lanes sums[kColumns][kPanels];
+    if constexpr (F::kScaled) {
+      for (int c = 0; c < kColumns; ++c) {
+        for (int p = 0; p < kPanels; ++p) store(sums[c][p], _mm256_setzero_ps());
       }
+    }
+    for (int64_t b = first; b < last; ++b) {
+      ask<F, kPanels>(ahead);
+      __m256i integers[kColumns][kPanels];
+      if constexpr (F::kSign == Sign::wide) {
+        block_sums_wide<F, kPanels, kColumns>(w, b, wide, integers);
+      } else {
+        block_sums<F, kPanels, kColumns>(w, b, quants + b * kBlock, quants_stride, integers);
+      }
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) {
+        const __m256 scale_x = broadcast(scales + c * stride + 4 * b);
+        for (int p = 0; p < kPanels; ++p) {
+          if constexpr (F::kScaled) {
+            const __m256 sum = load_floats(sums[c][p]);
+            store(sums[c][p], _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[c][p]), scale_x, sum));
+          } else {
+            float* out = products + c * products_stride + p * kLanes;
+            _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), integers[c][p], w.scales[b][p], w.mins[b][p], scale_x,
+                                         x.sums + c * stride + 4 * b));
+          }
+        }
+      }
+    }
+    if constexpr (F::kScaled) {
+      alignas(32) float halves[kHalfSums ? kColumns : 1][16];
+      const std::byte* sums_x = x.sums + 4 * first;
+      if constexpr (kHalfSums) {
+        for (int c = 0; c < kColumns; ++c) {
+          half_sums(x.quants + c * stride + first * kBlock, scales + c * stride + 4 * first, halves[c]);
+        }
+        sums_x = reinterpret_cast<const std::byte*>(halves[0]);
+      }
+      close_groups<F, kPanels, kColumns>(w, first / F::kBlocks, sums, sums_x,
+                                         kHalfSums ? int64_t{sizeof(halves[0])} : stride, products, products_stride);
     }
   }
 }
@@ -567,27 +601,12 @@ template <class F, int kPanels, int kColumns>
 
 template <class F, int kPanels, int kColumns>
 [[gnu::always_inline]] inline void sweep_columns(int64_t columns, const Unpacked<F, kPanels>& w, int64_t blocks,
-                                                 const std::byte* x, const std::byte* xs, const std::byte* xm,
-                                                 int64_t x_stride, float* products, int64_t products_stride,
+                                                 const SweepActivations& x, float* products, int64_t products_stride,
                                                  const Ahead& ahead) {
   if constexpr (kColumns > 0) {
-    if (columns == kColumns) {
-      return sweep<F, kPanels, kColumns>(w, blocks, x, xs, xm, x_stride, products, products_stride, ahead);
-    }
-    sweep_columns<F, kPanels, kColumns - 1>(columns, w, blocks, x, xs, xm, x_stride, products, products_stride, ahead);
+    if (columns == kColumns) return sweep<F, kPanels, kColumns>(w, blocks, x, products, products_stride, ahead);
+    sweep_columns<F, kPanels, kColumns - 1>(columns, w, blocks, x, products, products_stride, ahead);
   }
-}
-
-// For `sweeps` sweeps: asks for what they will not, and returns what they will. Across the end of a panel, that of the
-// next kPanels panels.
-template <class F, int kPanels>
-[[gnu::always_inline]] inline Ahead next_tile(const LinearTile& tile, int64_t first, int64_t sweeps) {
-  constexpr int64_t kLines = (kTileBytes<F> + 63) / 64;
-  int64_t next = first / F::kBlocks * F::kGroupBytes + kTileBytes<F>;
-  if (next >= tile.panel_stride) next = kPanels * tile.panel_stride;
-  Ahead ahead{tile.panels + next, tile.panel_stride, 64};
-  for (int64_t line = sweeps * kTileBlocks; line < kLines; ++line) ask<kPanels>(ahead);
-  return ahead;
 }
 
 // Many columns: kPanels panels are unpacked once for all of them.
@@ -605,16 +624,21 @@ void sweep_panels(const LinearTile& tile) {
   Unpacked<F, kPanels> w;
   for (int64_t first = 0; first < blocks; first += kTileBlocks) {
     const int64_t count = blocks - first < kTileBlocks ? blocks - first : kTileBlocks;
-    unpack<F, kPanels>(tile, first, count, w);
-    Ahead ahead = next_tile<F, kPanels>(tile, first, sweeps);
+    Ahead ahead = next_tile<F, kPanels>(tile, first);
     const std::byte* end = ahead.at + kTileBytes<F>;
+    // What the sweeps do not ask for.
+    const int64_t early = kTileBytes<F> / 64 - sweeps * kLinesAsked<F> * count;
+    const int64_t lines = early > 0 ? (early + count - 1) / count : 0;
+    unpack<F, kPanels>(tile, first, count, ahead, lines, w);
+    ahead.at += 64 * lines * count;
     for (int64_t c = 0; c < tile.columns;) {
       const int64_t columns = next_columns(tile.columns - c, kSweepColumns);
       const std::byte* row = tile.x + c * tile.x_stride;
-      sweep_columns<F, kPanels, kSweepColumns>(columns, w, count, row + first * kBlock, row + layout.scales + first * 4,
-                                               row + layout.sums + first * 4, tile.x_stride,
-                                               tile.products + c * products_stride, products_stride, ahead);
-      ahead.at += ahead.step * kTileBlocks;
+      const SweepActivations x{row + first * kBlock, row + layout.scales + first * 4, row + layout.sums + first * 4,
+                               tile.x_stride};
+      sweep_columns<F, kPanels, kSweepColumns>(columns, w, count, x, tile.products + c * products_stride,
+                                               products_stride, ahead);
+      ahead.at += ahead.step * kLinesAsked<F> * count;
       if (ahead.at >= end) ahead.step = 0;
       c += columns;
     }
