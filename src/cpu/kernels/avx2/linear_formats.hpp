@@ -11,7 +11,7 @@
 //                           the whole of int8
 //   kDepth                  how many quads may be summed in 16 bits: two products each, of quants and q8 activations
 //                           (up to 127). `offset`, which reads activations as x + 128, sums all that share a scale:
-//                           their sum less its start value fits
+//                           their sum fits, less 128 times that of the quants
 //   scales(group, scales, mins, stride)   writes kBlocks * kHalves vectors of 8 lanes, `stride` vectors apart: floats,
 //                           but scales of kScaled as pairs of equal 16-bit integers
 //   quads(group, block, w)
@@ -76,31 +76,73 @@ template <int kShift>
     w.q[i + 4] = field<-4>(v, mask);
   }
 }
-// Bit i of the plane's bytes becomes bit kTo of quad i.
-template <int kTo>
+// A table of 16 bytes for look-ups by 4 bits: entry i has kZero where bit kBit of i is 0, else 0.
+template <int kBit, int kZero>
+[[gnu::always_inline]] inline __m256i bit_table() {
+  constexpr auto at = [](int i) { return static_cast<char>((i >> kBit & 1) != 0 ? 0 : kZero); };
+  return _mm256_broadcastsi128_si256(_mm_setr_epi8(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9),
+                                                   at(10), at(11), at(12), at(13), at(14), at(15)));
+}
+// The same: entry i has kStep times bits kBit, kBit + 1 of i, less kOffset.
+template <int kBit, int kStep, int kOffset>
+[[gnu::always_inline]] inline __m256i pair_table() {
+  constexpr auto at = [](int i) { return static_cast<char>(kStep * (i >> kBit & 3) - kOffset); };
+  return _mm256_broadcastsi128_si256(_mm_setr_epi8(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7), at(8), at(9),
+                                                   at(10), at(11), at(12), at(13), at(14), at(15)));
+}
+// Bit i of the plane's bytes becomes bit 4 of quad i.
 [[gnu::always_inline]] inline void add_bit(const uint8_t* plane, Quads& w) {
   const __m256i v = load(plane);
-  const __m256i mask = bytes(1 << kTo);
-  w.q[0] = with_field<kTo>(w.q[0], v, mask);
-  w.q[1] = with_field<kTo - 1>(w.q[1], v, mask);
-  w.q[2] = with_field<kTo - 2>(w.q[2], v, mask);
-  w.q[3] = with_field<kTo - 3>(w.q[3], v, mask);
-  w.q[4] = with_field<kTo - 4>(w.q[4], v, mask);
-  w.q[5] = with_field<kTo - 5>(w.q[5], v, mask);
-  w.q[6] = with_field<kTo - 6>(w.q[6], v, mask);
-  w.q[7] = with_field<kTo - 7>(w.q[7], v, mask);
+  const __m256i mask = bytes(0x10);
+  w.q[0] = with_field<4>(w.q[0], v, mask);
+  w.q[1] = with_field<3>(w.q[1], v, mask);
+  w.q[2] = with_field<2>(w.q[2], v, mask);
+  w.q[3] = with_field<1>(w.q[3], v, mask);
+  w.q[4] = with_field<0>(w.q[4], v, mask);
+  w.q[5] = with_field<-1>(w.q[5], v, mask);
+  w.q[6] = with_field<-2>(w.q[6], v, mask);
+  w.q[7] = with_field<-3>(w.q[7], v, mask);
 }
-// Bits 2 i, 2 i + 1 of two planes become bits kTo, kTo + 1 of quads i and 4 + i.
-template <int kTo>
-[[gnu::always_inline]] inline void add_two_bits(const uint8_t* planes, Quads& w) {
-  const __m256i mask = bytes(3 << kTo);
+// Where bit i of the plane's bytes is 0, takes kWorth off quad i, which has no such bit.
+template <int kWorth>
+[[gnu::always_inline]] inline void add_bit_signed(const uint8_t* plane, Quads& w) {
+  const __m256i mask = bytes(0x0F);
+  const __m256i v = load(plane);
+  const __m256i halves[2] = {_mm256_and_si256(v, mask), field<-4>(v, mask)};
+  for (int h = 0; h < 2; ++h) {
+    __m256i* q = w.q + 4 * h;
+    q[0] = _mm256_or_si256(q[0], _mm256_shuffle_epi8(bit_table<0, -kWorth>(), halves[h]));
+    q[1] = _mm256_or_si256(q[1], _mm256_shuffle_epi8(bit_table<1, -kWorth>(), halves[h]));
+    q[2] = _mm256_or_si256(q[2], _mm256_shuffle_epi8(bit_table<2, -kWorth>(), halves[h]));
+    q[3] = _mm256_or_si256(q[3], _mm256_shuffle_epi8(bit_table<3, -kWorth>(), halves[h]));
+  }
+}
+// Quads i and 4 + i from bits 2 i, 2 i + 1 of two planes.
+[[gnu::always_inline]] inline void two_bits(const uint8_t* planes, Quads& w) {
+  const __m256i mask = bytes(3);
   for (int h = 0; h < 2; ++h) {
     const __m256i v = load(planes + 32 * h);
     __m256i* q = w.q + 4 * h;
-    q[0] = with_field<kTo>(q[0], v, mask);
-    q[1] = with_field<kTo - 2>(q[1], v, mask);
-    q[2] = with_field<kTo - 4>(q[2], v, mask);
-    q[3] = with_field<kTo - 6>(q[3], v, mask);
+    q[0] = field<0>(v, mask);
+    q[1] = field<-2>(v, mask);
+    q[2] = field<-4>(v, mask);
+    q[3] = field<-6>(v, mask);
+  }
+}
+// Ors 16 times bits 2 i, 2 i + 1 of two planes, less 32, to quads i and 4 + i.
+[[gnu::always_inline]] inline void add_two_bits(const uint8_t* planes, Quads& w) {
+  const __m256i mask = bytes(0x0F);
+  const __m256i even = pair_table<0, 16, 32>();
+  const __m256i odd = pair_table<2, 16, 32>();
+  for (int h = 0; h < 2; ++h) {
+    const __m256i v = load(planes + 32 * h);
+    const __m256i low = _mm256_and_si256(v, mask);
+    const __m256i high = field<-4>(v, mask);
+    __m256i* q = w.q + 4 * h;
+    q[0] = _mm256_or_si256(q[0], _mm256_shuffle_epi8(even, low));
+    q[1] = _mm256_or_si256(q[1], _mm256_shuffle_epi8(odd, low));
+    q[2] = _mm256_or_si256(q[2], _mm256_shuffle_epi8(even, high));
+    q[3] = _mm256_or_si256(q[3], _mm256_shuffle_epi8(odd, high));
   }
 }
 [[gnu::always_inline]] inline void subtract(int offset, Quads& w) {
@@ -110,10 +152,6 @@ template <int kTo>
   const __m256i wide = _mm256_broadcastsi128_si256(table);
   for (__m256i& q : w.q) q = _mm256_shuffle_epi8(wide, q);
 }
-[[gnu::always_inline]] inline void clear(Quads& w) {
-  for (__m256i& q : w.q) q = _mm256_setzero_si256();
-}
-
 // Four vectors of 8 bytes each.
 struct Eighths {
   __m128i parts[4];
@@ -179,8 +217,7 @@ struct Q5_0 {
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 48, w);
-    add_bit<4>(g + 16, w);
-    subtract(16, w);
+    add_bit_signed<16>(g + 16, w);
   }
 };
 
@@ -195,7 +232,7 @@ struct Q5_1 {
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int, Quads& w) {
     nibbles(g + 64, w);
-    add_bit<4>(g + 32, w);
+    add_bit(g + 32, w);
   }
 };
 
@@ -266,10 +303,7 @@ struct Q2_K {
       store_floats(field<-4>(v, mask), mins + 4 * i * stride, stride);
     }
   }
-  [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
-    clear(w);
-    add_two_bits<0>(g + 160 + 64 * block, w);
-  }
+  [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) { two_bits(g + 160 + 64 * block, w); }
 };
 
 struct Q3_K {
@@ -295,10 +329,8 @@ struct Q3_K {
   }
   [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
     const uint8_t* words = g + 112 + 96 * block;
-    clear(w);
-    add_two_bits<0>(words + 32, w);
-    add_bit<2>(words, w);
-    subtract(4, w);
+    two_bits(words + 32, w);
+    add_bit_signed<4>(words, w);
   }
 };
 
@@ -337,7 +369,7 @@ struct Q5_K {
   [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
     const uint8_t* words = g + 128 + 160 * block;
     nibbles(words + 32, w);
-    add_bit<4>(words, w);
+    add_bit(words, w);
   }
 };
 
@@ -355,8 +387,7 @@ struct Q6_K {
   [[gnu::always_inline]] static void quads(const uint8_t* g, int block, Quads& w) {
     const uint8_t* words = g + 144 + 192 * block;
     nibbles(words, w);
-    add_two_bits<4>(words + 128, w);
-    subtract(32, w);
+    add_two_bits(words + 128, w);
   }
 };
 

@@ -15,7 +15,7 @@
 // The integer sum: vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits, saturating; as many
 // of these as a format's range allows (kDepth) are added in 16 bits, then vpmaddwd widens them, with ones or with the
 // scale. Which side is unsigned (Sign): plain quants are; for `offset` the activations, as x + 128, and 128 times the
-// sum of the quants is taken off by a start value, in 16 bits, which may wrap around on the way as the result fits.
+// sum of the quants is taken off in 16 bits, where the sum may wrap around on the way as the result fits.
 // `wide` quants do not fit: few columns take |quant| times the activation with the quant's sign, many columns multiply
 // in 16 bits (vpmaddwd alone), quants and activations widened once.
 #pragma once
@@ -95,14 +95,19 @@ template <Sign kSign>
   return _mm256_madd_epi16(sums, _mm256_set1_epi16(1));
 }
 
-// -128 times the sum of the quants of kCount quads, in 16 bits: the start value of `offset` formats. The quants of so
-// many quads, of -16 ... 15 (8 quads) or -32 ... 31 (4) at most, add up in 8 bits. Where -128 * -256 does not fit, it
-// wraps around like the sum that it starts.
+[[gnu::always_inline]] inline __m256i subtract_words(__m256i a, __m256i b) {
+  __m256i difference = _mm256_sub_epi16(a, b);
+  asm("" : "+x"(difference));
+  return difference;
+}
+
+// 128 times the sum of the quants of kCount quads, in 16 bits: what is taken off from the sum of an `offset` format.
+// The quants of so many quads, of -16 ... 15 (8 quads) or -32 ... 31 (4) at most, add up in 8 bits.
 template <int kCount>
-[[gnu::always_inline]] inline __m256i start_value(const __m256i* quads) {
+[[gnu::always_inline]] inline __m256i offset_value(const __m256i* quads) {
   __m256i sum = quads[0];
   for (int q = 1; q < kCount; ++q) sum = _mm256_add_epi8(sum, quads[q]);
-  return _mm256_sub_epi16(_mm256_setzero_si256(), _mm256_maddubs_epi16(_mm256_set1_epi8(-128), sum));
+  return _mm256_maddubs_epi16(_mm256_set1_epi8(-128), sum);
 }
 
 // Scaled sums of the 16 halves of 8 blocks of one row: scale of the block times the exact integer sum.
@@ -181,19 +186,19 @@ template <class F>
   return widen(words);
 }
 
-// The start values of a block: one for each scale.
+// What is taken off from the sums of a block: one for each scale.
 template <class F>
-[[gnu::always_inline]] inline void start_values(const Quads& w, __m256i (&start)[F::kHalves]) {
+[[gnu::always_inline]] inline void offset_values(const Quads& w, __m256i (&offset)[F::kHalves]) {
   constexpr int kPart = kQuads / F::kHalves;
   for (int h = 0; h < F::kHalves; ++h) {
-    start[h] = _mm256_setzero_si256();
-    if constexpr (F::kSign == Sign::offset) start[h] = start_value<kPart>(w.q + h * kPart);
+    offset[h] = _mm256_setzero_si256();
+    if constexpr (F::kSign == Sign::offset) offset[h] = offset_value<kPart>(w.q + h * kPart);
   }
 }
 
 // The integer sums of one block of one panel for one column. `scales`: the block's, `x`: its quants.
 template <class F>
-[[gnu::always_inline]] inline __m256i block_integers(const Quads& w, const __m256i (&start)[F::kHalves],
+[[gnu::always_inline]] inline __m256i block_integers(const Quads& w, const __m256i (&offset)[F::kHalves],
                                                      const Lanes* scales, const std::byte* x) {
   constexpr int kPart = kQuads / F::kHalves;
   __m256i integers = _mm256_setzero_si256();
@@ -201,12 +206,13 @@ template <class F>
   for (int h = 0; h < F::kHalves; ++h) {
 #pragma GCC unroll 8
     for (int part = h * kPart; part < (h + 1) * kPart; part += F::kDepth) {
-      __m256i words = start[h];
+      __m256i words = _mm256_setzero_si256();
 #pragma GCC unroll 8
       for (int q = part; q < part + F::kDepth; ++q) {
         const __m256i product = multiply<F::kSign>(w.q[q], broadcast_quad(x + 4 * q));
-        words = F::kSign != Sign::offset && q == part ? product : add_words(words, product);
+        words = q == part ? product : add_words(words, product);
       }
+      if constexpr (F::kSign == Sign::offset) words = subtract_words(words, offset[h]);
       const __m256i closed = close_words<F>(words, scales[h]);
       integers = part == 0 ? closed : _mm256_add_epi32(integers, closed);
     }
@@ -286,12 +292,12 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
       }
       Quads w;
       F::quads(group, b, w);
-      __m256i start[F::kHalves];
-      start_values<F>(w, start);
+      __m256i offset[F::kHalves];
+      offset_values<F>(w, offset);
       const Lanes* scales = group_scales.scales + b * F::kHalves;
       const Lanes* mins = group_scales.mins + b * F::kHalves;
       for (int64_t c = 0; c < columns; ++c) {
-        const __m256i integers = block_integers<F>(w, start, scales, x.quants + c * x.quants_stride);
+        const __m256i integers = block_integers<F>(w, offset, scales, x.quants + c * x.quants_stride);
         const __m256 scale_x = broadcast(x.scales + c * x.scales_stride);
         const std::byte* sum_x = x.sums + c * x.sums_stride;
         if constexpr (F::kScaled) {
@@ -324,7 +330,7 @@ struct alignas(64) Unpacked {
   Lanes quads[kTileBlocks][kQuads][kParts][kPanels];
   Lanes scales[kTileBlocks * F::kHalves][kPanels];
   Lanes mins[kTileBlocks * F::kHalves][kPanels];
-  Lanes starts[kTileBlocks * F::kHalves][kPanels];
+  Lanes offsets[kTileBlocks * F::kHalves][kPanels];
   Lanes factors[F::kScaled ? kGroups : 1][kPanels][2];
 };
 
@@ -384,7 +390,7 @@ template <class F, int kPanels>
   }
   if constexpr (F::kSign == Sign::offset) {
     for (int h = 0; h < F::kHalves; ++h) {
-      store(out.starts[block * F::kHalves + h][p], start_value<kPart>(w.q + h * kPart));
+      store(out.offsets[block * F::kHalves + h][p], offset_value<kPart>(w.q + h * kPart));
     }
   }
 }
@@ -462,11 +468,12 @@ template <class F, int kPanels, int kColumns>
       const __m256i a = broadcast_quad(x + c * x_stride + 4 * q);
       for (int p = 0; p < kPanels; ++p) {
         const __m256i product = multiply<F::kSign>(quads[p], a);
-        if constexpr (F::kSign == Sign::offset) {
-          const Lanes& start = w.starts[block * F::kHalves + first / F::kDepth][p];
-          words[c][p] = add_words(q == first ? load(start) : words[c][p], product);
+        if (q > first) {
+          words[c][p] = add_words(words[c][p], product);
+        } else if constexpr (F::kSign == Sign::offset) {
+          words[c][p] = subtract_words(product, load(w.offsets[block * F::kHalves + first / F::kDepth][p]));
         } else {
-          words[c][p] = q == first ? product : add_words(words[c][p], product);
+          words[c][p] = product;
         }
       }
     }
