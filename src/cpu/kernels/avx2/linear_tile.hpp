@@ -556,10 +556,11 @@ template <class F, int kPanels, int kColumns>
   const std::byte* scales = x.scales;
   for (int64_t first = 0; first < blocks; first += kRun) {
     const int64_t last = blocks - first < kRun ? blocks : first + kRun;
-    [[maybe_unused]] Lanes sums[kColumns][kPanels];
-    if constexpr (F::kScaled) {
-      for (int c = 0; c < kColumns; ++c) {
-        for (int p = 0; p < kPanels; ++p) store(sums[c][p], _mm256_setzero_ps());
+    Lanes sums[kColumns][kPanels];
+    for (int c = 0; c < kColumns; ++c) {
+      for (int p = 0; p < kPanels; ++p) {
+        const float* out = products + c * products_stride + p * kLanes;
+        store(sums[c][p], F::kScaled ? _mm256_setzero_ps() : _mm256_load_ps(out));
       }
     }
     for (int64_t b = first; b < last; ++b) {
@@ -574,14 +575,13 @@ template <class F, int kPanels, int kColumns>
       for (int c = 0; c < kColumns; ++c) {
         const __m256 scale_x = broadcast(scales + c * stride + 4 * b);
         for (int p = 0; p < kPanels; ++p) {
+          __m256 sum = load_floats(sums[c][p]);
           if constexpr (F::kScaled) {
-            const __m256 sum = load_floats(sums[c][p]);
-            store(sums[c][p], _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[c][p]), scale_x, sum));
+            sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(integers[c][p]), scale_x, sum);
           } else {
-            float* out = products + c * products_stride + p * kLanes;
-            _mm256_store_ps(out, fold<F>(_mm256_load_ps(out), integers[c][p], w.scales[b][p], w.mins[b][p], scale_x,
-                                         x.sums + c * stride + 4 * b));
+            sum = fold<F>(sum, integers[c][p], w.scales[b][p], w.mins[b][p], scale_x, x.sums + c * stride + 4 * b);
           }
+          store(sums[c][p], sum);
         }
       }
     }
@@ -596,6 +596,12 @@ template <class F, int kPanels, int kColumns>
       }
       close_groups<F, kPanels, kColumns>(w, first / F::kBlocks, sums, sums_x,
                                          kHalfSums ? int64_t{sizeof(halves[0])} : stride, products, products_stride);
+    } else {
+      for (int c = 0; c < kColumns; ++c) {
+        for (int p = 0; p < kPanels; ++p) {
+          _mm256_store_ps(products + c * products_stride + p * kLanes, load_floats(sums[c][p]));
+        }
+      }
     }
   }
 }
