@@ -74,13 +74,16 @@ double microseconds(const Queue& queue, const Case& which, int64_t rows, int64_t
   const uint32_t* device_masks =
       upload(std::vector<uint32_t>(static_cast<size_t>(mask_words(kVocabulary)), 0x00100400U));
   Drawn* out = upload(std::vector<Drawn>(static_cast<size_t>(rows)));
+  TokenLogprob* top = upload(std::vector<TokenLogprob>(static_cast<size_t>(rows * graph::kMostTopLogprobs)));
+  TokenLogprob* const* top_address = upload(std::vector<TokenLogprob*>{top});
   std::byte* scratch = nullptr;
   require(cudaMalloc(&scratch, static_cast<size_t>(sample_scratch_bytes(rows, kVocabulary))));
   const int launches = static_cast<int>(std::max<int64_t>(buffers, 20));
   require(cudaStreamBeginCapture(queue.stream, cudaStreamCaptureModeThreadLocal));
   for (int i = 0; i < launches; ++i) {
     float* at = logits + i % buffers * rows * kVocabulary;
-    launch_sample(queue, {f32_rows(at, rows, kVocabulary), device_rows, device_edits, device_masks, out, scratch});
+    launch_sample(queue, {f32_rows(at, rows, kVocabulary), device_rows, device_edits, device_masks, out, scratch,
+                          nullptr, which.row.top_logprobs > 0 ? top_address : nullptr});
   }
   cudaGraph_t graph = nullptr;
   require(cudaStreamEndCapture(queue.stream, &graph));
@@ -106,8 +109,9 @@ double microseconds(const Queue& queue, const Case& which, int64_t rows, int64_t
   require(cudaEventDestroy(start));
   require(cudaEventDestroy(stop));
   for (const void* data :
-       {static_cast<const void*>(device_rows), static_cast<const void*>(device_edits),
-        static_cast<const void*>(device_masks), static_cast<const void*>(out), static_cast<const void*>(scratch)}) {
+       {static_cast<const void*>(device_rows), static_cast<const void*>(device_edits), static_cast<const void*>(top),
+        static_cast<const void*>(top_address), static_cast<const void*>(device_masks), static_cast<const void*>(out),
+        static_cast<const void*>(scratch)}) {
     require(cudaFree(const_cast<void*>(data)));
   }
   return times[times.size() / 2];
@@ -143,8 +147,11 @@ void bench(int64_t only_rows) {
     row.mirostat_mu = 10.0F;
     return row;
   };
+  SamplingRow likeliest = greedy;
+  likeliest.top_logprobs = graph::kMostTopLogprobs;
   const Case cases[] = {
       {"greedy", greedy, 0},
+      {"greedy, 20 likeliest", likeliest, 0},
       {"greedy, 64 edits", greedy, 64},
       {"top_k 40 + top_p + min_p", with(0.8F, 40, 1.0F, 0.95F, 0.05F), 0},
       {"the same, 64 edits", with(0.8F, 40, 1.0F, 0.95F, 0.05F), 64},

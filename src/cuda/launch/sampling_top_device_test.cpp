@@ -108,6 +108,7 @@ std::vector<float> random_logits(std::mt19937& random, int64_t count, int kind) 
     if (kind == 1 && random() % 1000 == 0) x += 20.0F;
     if (kind == 2) x = std::nearbyint(x);
   }
+  logits.back() += 0.25F;  // never all equal
   return logits;
 }
 
