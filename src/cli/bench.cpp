@@ -90,7 +90,7 @@ class Bench {
     const double limit = engine::prefill_limit_seconds(loaded_.model, device(), limits_, tokens, depth);
     return measure(fmt::format("pp{}{}", tokens, depth_suffix(depth)), tokens, depth, 1, limit,
                    [&](std::span<engine::Sequence> sequences) {
-                     engine::append(*loaded_.runner, sequences[0], random_tokens(tokens), interrupted);
+                     check_logits(engine::append(*loaded_.runner, sequences[0], random_tokens(tokens), interrupted));
                    });
   }
 
@@ -105,7 +105,7 @@ class Bench {
                        if (interrupted()) fail(ErrorCode::cancelled, "cancelled after {} tokens", i);
                        step(sequences);
                      }
-                     while (loaded_.runner->in_flight() > 0) loaded_.runner->wait();
+                     while (loaded_.runner->in_flight() > 0) take_step();
                    });
   }
 
@@ -142,8 +142,29 @@ class Bench {
     const std::vector<graph::RowDraw> draws(loaded_.runner->draws() ? rows.size() : 0);
     loaded_.runner->submit({ids, rows, steps, draws});
     const int64_t most = loaded_.runner->runs_ahead() ? graph::kMostStepsInFlight - 1 : 0;
-    while (loaded_.runner->in_flight() > most) loaded_.runner->wait();
+    while (loaded_.runner->in_flight() > most) take_step();
     for (size_t i = 0; i < sequences.size(); ++i) sequences[i].commit(std::span(ids).subspan(i, 1));
+  }
+
+  void take_step() {
+    const graph::StepResult result = loaded_.runner->wait();
+    check_logits(result.logits);
+    for (const graph::Drawn& drawn : result.drawn) {
+      if (drawn.status != graph::DrawStatus::ok) fail_broken("no usable logits");
+    }
+  }
+
+  // In warm-up only: a pass over the logits takes its time.
+  void check_logits(std::span<const float> logits) const {
+    if (!warms_up_) return;
+    for (const float logit : logits) {
+      if (!std::isfinite(logit)) fail_broken(std::isnan(logit) ? "NaN as a logit" : "infinity as a logit");
+    }
+  }
+
+  [[noreturn]] void fail_broken(std::string_view found) const {
+    fail(ErrorCode::invalid_input, "{}: the model gave {}; its weights are broken, and its speed would say nothing",
+         loaded_.model.file().metadata().source(), found);
   }
 
   Row measure(std::string name, int64_t tokens, int64_t depth, int64_t streams, double limit_seconds,
@@ -158,6 +179,7 @@ class Bench {
         if (depth > 0) engine::append(*loaded_.runner, sequence, random_tokens(depth), interrupted);
       }
       set_op_timing(loaded_, op_timing_ && run > 0);
+      warms_up_ = run == 0;
       const auto start = std::chrono::steady_clock::now();
       work(sequences);
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -175,6 +197,7 @@ class Bench {
   const graph::DeviceLimits& limits_;
   int repetitions_;
   bool op_timing_;
+  bool warms_up_ = false;
   std::mt19937_64 random_;
 };
 
@@ -229,7 +252,19 @@ std::string format_rows(const std::vector<Row>& rows, const Options& options, co
   return text;
 }
 
+// The first of equal ones: a number given twice is one test.
+void drop_repeated(std::vector<int64_t>& numbers) {
+  std::vector<int64_t> kept;
+  for (const int64_t number : numbers) {
+    if (std::find(kept.begin(), kept.end(), number) == kept.end()) kept.push_back(number);
+  }
+  numbers = std::move(kept);
+}
+
 int run_bench(Options options) {
+  for (auto* numbers : {&options.prompts, &options.generations, &options.depths, &options.parallel}) {
+    drop_repeated(*numbers);
+  }
   if (options.model.model.empty() == options.synthetic.empty()) {
     throw UsageError("give a MODEL or --synthetic SHAPE:TYPE");
   }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"run", "Answer a prompt, streaming the text to stdout", declare_run},
- {"serve", "Serve a model over HTTP, as OpenAI's API does", declare_serve},
+    {"serve", "Serve a model over HTTP, as OpenAI's API does", declare_serve},
     {"plan", "Say what memory a model will take", declare_plan},
     {"info", "Show what a model file holds", declare_info},
     {"list", "List the models in the cache", declare_list},

@@ -194,7 +194,7 @@ void place_layers(LoadedModel& loaded, const std::string& text, engine::RunnerOp
 void measure_limits(LoadedModel& loaded, const engine::RunnerOptions& runner) {
   const std::vector<graph::Backend*> devices = loaded.registry().available();
   const auto plan = engine::plan_placement(loaded.model, devices, runner);
-  engine::check_budgets(plan, devices, runner.memory_limit_bytes);
+  engine::check_budgets(plan, devices, runner);
   for (const engine::PartPlan& part : plan.parts) {
     graph::Backend& device = *devices[part.device];
     if (loaded.limits.contains(device.name())) continue;

@@ -94,7 +94,9 @@ std::string device_text(const DevicePlan& plan, int64_t layers) {
   line("total", plan.use.total_bytes());
   text += memory_text(plan);
   const std::string offload =
-      fmt::format("no; the first {} of {} layers would, with the embedding", plan.layers_that_fit, layers);
+      plan.layers_that_fit == 0
+          ? "no; nor would the embedding with the first layer"
+          : fmt::format("no; the first {} of {} layers would, with the embedding", plan.layers_that_fit, layers);
   text += fmt::format("  {:<12} {}\n", "fits",
                       plan.budget.verdict == Verdict::fits        ? "yes"
                       : plan.budget.verdict == Verdict::too_large ? offload

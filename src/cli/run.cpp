@@ -22,6 +22,8 @@
 #include "engine/grammar/gbnf.hpp"
 #include "engine/grammar/grammar.hpp"
 #include "engine/grammar/json_schema.hpp"
+#include "engine/kv/session_file.hpp"
+#include "engine/plan.hpp"
 #include "model/vocab.hpp"
 
 namespace minfer::cli {
@@ -189,6 +191,13 @@ bool find_session(std::string& path) {
   return exists;
 }
 
+// Before the weights are loaded: that the session there is of this model and this kind of cache.
+void check_session(LoadedModel& loaded, const ModelOptions& options, const std::string& path, int64_t context) {
+  const engine::RunnerOptions runner = runner_options(options, context, *loaded.registry().available().front());
+  const auto identity = engine::identify_model(loaded.model.file(), loaded.model.config().vocabulary);
+  engine::check_session(path, identity, engine::kv_spec(loaded.model, runner));
+}
+
 // One sequence, whose last token gives logits, and a draft behind it. The draft model has neither text nor outputs.
 ModelOptions target_options(const Options& options) {
   ModelOptions target = options.model;
@@ -211,6 +220,7 @@ int run(const Options& options) {
                                      {text, options.system, options.raw, options.template_file, continues});
   engine::Request request = make_request(options, prompt, tokenizer, context, continues);
   request.session_path = session;
+  if (continues) check_session(loaded, options.model, session, context);
   const auto draft = open_draft_model(options.speculation, options.model, loaded.model);
   load_weights(loaded, target_options(options), context);
   if (draft != nullptr) load_draft_model(*draft, options.model, loaded, context);

@@ -63,8 +63,8 @@ int64_t file_time(const std::string& path) {
 std::string main_type(const gguf::File& file) {
   std::map<std::string_view, size_t> bytes;
   for (const gguf::TensorInfo& tensor : file.tensors()) bytes[tensor::dtype_info(tensor.dtype).name] += tensor.bytes;
-  const auto most = std::max_element(bytes.begin(), bytes.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most =
+      std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == bytes.end() ? std::string() : std::string(most->first);
 }
 
@@ -160,13 +160,13 @@ int serve(Options& options) {
   server::ServerState state;
   server::Metrics metrics;
   Serving serving;
-  server::openai::Endpoints endpoints(
-      {.model = [&state] { return state.model(); },
-       .strict_fields = options.serve.strict_fields,
-       .on_result = [&](std::string_view endpoint, const engine::Result& result) {
-         metrics.observe(endpoint, result);
-         state.note_result(result);
-       }});
+  server::openai::Endpoints endpoints({.model = [&state] { return state.model(); },
+                                       .strict_fields = options.serve.strict_fields,
+                                       .on_result =
+                                           [&](std::string_view endpoint, const engine::Result& result) {
+                                             metrics.observe(endpoint, result);
+                                             state.note_result(result);
+                                           }});
   server::Server server(options.serve.server, state, metrics, endpoints.routes());
   say_address(server, options.serve);
   auto loading = std::async(std::launch::async, [&] {

@@ -60,8 +60,13 @@ void check_origin(const std::string& origin) {
 void add_serve_options(CLI::App& app, ServeOptions& options) {
   constexpr const char* kGroup = "Server";
   server::HttpOptions& http = options.server.http;
-  const auto count = [&](const std::string& flag, int64_t& value, int64_t least, int64_t most, const std::string& text) {
-    app.add_option(flag, value, text)->type_name("N")->check(whole_number(least, most))->capture_default_str()->group(kGroup);
+  const auto count = [&](const std::string& flag, int64_t& value, int64_t least, int64_t most,
+                         const std::string& text) {
+    app.add_option(flag, value, text)
+        ->type_name("N")
+        ->check(whole_number(least, most))
+        ->capture_default_str()
+        ->group(kGroup);
   };
   const auto text = [&](const std::string& flag, std::string& value, const std::string& type, const std::string& help) {
     return app.add_option(flag, value, help)->type_name(type)->check(not_empty())->group(kGroup);

@@ -23,8 +23,12 @@ double surprise(std::span<const float> logits, int32_t target, int64_t window, i
   const double nll = -log_probability(logits, target);
   if (std::isfinite(nll)) return nll;
   const auto wrong = std::find_if(logits.begin(), logits.end(), [](float logit) { return !std::isfinite(logit); });
+  // A NaN has a sign, which says nothing.
   fail(ErrorCode::invalid_input,
-       "the model gave {} as the logit of token {} at position {} of window {}; its weights are broken", *wrong,
+       "the model gave {} as the logit of token {} at position {} of window {}; its weights are broken",
+       std::isnan(*wrong) ? "NaN"
+       : *wrong > 0       ? "infinity"
+                          : "-infinity",
        wrong - logits.begin(), position, window);
 }
 

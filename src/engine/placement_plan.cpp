@@ -253,8 +253,9 @@ PlacementPlan plan_placement(const model::Model& model, Devices devices, const R
   return plan;
 }
 
-void check_budgets(const PlacementPlan& plan, Devices devices, std::optional<int64_t> limit) {
-  if (plan.parts.size() == 1) return check_budget(plan.parts[0].memory, *devices[plan.parts[0].device], limit);
+void check_budgets(const PlacementPlan& plan, Devices devices, const RunnerOptions& options) {
+  const auto limit = options.memory_limit_bytes;
+  if (plan.parts.size() == 1) return check_budget(plan.parts[0].memory, *devices[plan.parts[0].device], options);
   bool fits = true;
   std::string numbers;
   for (const PartPlan& part : plan.parts) {
@@ -267,9 +268,8 @@ void check_budgets(const PlacementPlan& plan, Devices devices, std::optional<int
     if (lacking > 0) numbers += fmt::format(", {} bytes too little", lacking);
   }
   if (fits) return;
-  fail(ErrorCode::out_of_memory,
-       "the model does not fit its devices{}; take a smaller context (-c), or a smaller or more quantized model",
-       numbers);
+  fail(ErrorCode::out_of_memory, "the model does not fit its devices{}; take {}, or a smaller or more quantized model",
+       numbers, less_cache(options));
 }
 
 int64_t layers_that_fit(const model::Model& model, const graph::Backend& device, const RunnerOptions& options) {

@@ -69,8 +69,8 @@ struct PlacementPlan {
 // rest.
 PlacementPlan plan_placement(const model::Model& model, Devices devices, const RunnerOptions& options);
 
-// Errors: out_of_memory with the numbers where a device has less than its part takes, or `limit` is less.
-void check_budgets(const PlacementPlan& plan, Devices devices, std::optional<int64_t> limit);
+// Errors: out_of_memory with the numbers where a device has less than its part takes, or the options' limit is less.
+void check_budgets(const PlacementPlan& plan, Devices devices, const RunnerOptions& options);
 
 // How many layers a device would hold, from the first on, with the embedding; the output head too where it is all.
 int64_t layers_that_fit(const model::Model& model, const graph::Backend& device, const RunnerOptions& options);

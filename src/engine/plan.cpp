@@ -108,21 +108,28 @@ Budget decide_budget(const graph::MemoryUse& use, const graph::DeviceMemory& mem
   return budget;
 }
 
-void check_budget(const graph::MemoryUse& use, const graph::Backend& device, std::optional<int64_t> limit) {
-  const Budget budget = decide_budget(use, device.memory(), limit);
+std::string_view less_cache(const RunnerOptions& options) {
+  return options.sequences > 1 ? "fewer sequences at once (--parallel), a smaller context (-c)"
+                               : "a smaller context (-c)";
+}
+
+void check_budget(const graph::MemoryUse& use, const graph::Backend& device, const RunnerOptions& options) {
+  const Budget budget = decide_budget(use, device.memory(), options.memory_limit_bytes);
   if (budget.verdict != Budget::Verdict::too_large) return;
   constexpr double kMegabyte = 1e6;
   const auto megabytes = [](int64_t bytes) { return static_cast<double>(bytes) / kMegabyte; };
-  // The cache and the scratch of attention grow with the context.
-  const bool context_helps = use.weights_bytes + use.activation_bytes < budget.budget_bytes;
+  // The cache and the scratch of attention grow with the context, and the rows of logits with the sequences.
+  const bool many = options.sequences > 1;
+  const bool context_helps = use.weights_bytes + (many ? 0 : use.activation_bytes) < budget.budget_bytes;
+  const std::string smaller_model = "a smaller or more quantized model";
   fail(ErrorCode::out_of_memory,
        "the model needs {:.0f} MB on {} (weights {:.0f}, KV cache {:.0f}, activations {:.0f}, scratch {:.0f}), which "
        "has {:.0f} MB {}: {} bytes too little; take {}",
        megabytes(use.total_bytes()), device.name(), megabytes(use.weights_bytes), megabytes(use.kv_bytes),
        megabytes(use.activation_bytes), megabytes(use.scratch_bytes), megabytes(budget.budget_bytes),
        budget.limited ? "by --memory-limit" : "available", budget.needed_bytes - budget.budget_bytes,
-       context_helps ? "a smaller context (-c), or a smaller or more quantized model"
-                     : "a smaller or more quantized model, or a smaller batch (--batch-tokens)");
+       context_helps ? fmt::format("{}, or {}", less_cache(options), smaller_model)
+                     : smaller_model + ", or a smaller batch (--batch-tokens)");
 }
 
 }  // namespace minfer::engine

@@ -48,7 +48,10 @@ struct Budget {
 };
 Budget decide_budget(const graph::MemoryUse& use, const graph::DeviceMemory& memory, std::optional<int64_t> limit);
 
+// What makes the cache smaller, in the words of the command line.
+std::string_view less_cache(const RunnerOptions& options);
+
 // Errors: out_of_memory with the numbers and a way out where the plan does not fit.
-void check_budget(const graph::MemoryUse& use, const graph::Backend& device, std::optional<int64_t> limit);
+void check_budget(const graph::MemoryUse& use, const graph::Backend& device, const RunnerOptions& options);
 
 }  // namespace minfer::engine

@@ -19,7 +19,7 @@ Runner::Runner(const model::Model& model, std::span<graph::Backend* const> devic
       options_(options),
       placement_(plan_placement(model, devices_, options)) {
   kv_spec_ = engine::kv_spec(model, options);
-  check_budgets(placement_, devices_, options.memory_limit_bytes);
+  check_budgets(placement_, devices_, options);
   load(progress);
 }
 

@@ -67,7 +67,7 @@ class Plan(ProgramTest):
             (given,) = self.plan(LLAMA, "-c", "512", "--memory-limit", limit)["devices"]
             self.assertEqual(given["fits"], fits, limit)
         self.assertEqual(self.plan(LLAMA, "--memory-limit", "3kib")["devices"][0]["memory_bytes"], 3072)
-        self.assertRegex(self.ok("plan", LLAMA, "--memory-limit", "1K").out, r"fits +no; the first 0 of 3 layers would")
+        self.assertRegex(self.ok("plan", LLAMA, "--memory-limit", "1K").out, r"fits +no; nor would the embedding")
         self.ok("run", LLAMA, "the", "--raw", "-n", "1", "-c", "512", "--memory-limit", enough)
         said = self.refused(4, "by --memory-limit", "run", LLAMA, "the", "--raw", "-c", "512", "--memory-limit", short)
         self.assertRegex(said, r"needs \d+ MB on cpu \(weights \d+, KV cache \d+, activations \d+, scratch \d+\).*smaller context \(-c\)")

@@ -71,9 +71,9 @@ struct Session {
   std::span<const std::byte> pages;
 };
 
-// The file is whole, and of this version. The magic and the version come first: of another version, nothing else is
-// known.
-SessionHeader verify_file(const std::string& name, std::span<const std::byte> bytes) {
+// The file has its size, and is of this version. The magic and the version come first: of another version, nothing else
+// is known.
+SessionHeader read_header(const std::string& name, std::span<const std::byte> bytes) {
   constexpr size_t kLeast = sizeof(SessionHeader) + kSessionChecksumBytes;
   if (bytes.size() < kSessionMagic.size() ||
       std::memcmp(bytes.data(), kSessionMagic.data(), kSessionMagic.size()) != 0) {
@@ -92,6 +92,11 @@ SessionHeader verify_file(const std::string& name, std::span<const std::byte> by
     fail(ErrorCode::invalid_input, "{}: {} bytes; its header says {}: the session file is cut or damaged", name,
          bytes.size(), header.file_bytes);
   }
+  return header;
+}
+
+SessionHeader verify_file(const std::string& name, std::span<const std::byte> bytes) {
+  const SessionHeader header = read_header(name, bytes);
   const auto body = bytes.first(bytes.size() - kSessionChecksumBytes);
   const auto stored = Cursor(bytes.last(kSessionChecksumBytes)).take<std::array<uint64_t, 2>>();
   Hash128 hash;
@@ -104,52 +109,62 @@ SessionHeader verify_file(const std::string& name, std::span<const std::byte> by
   return header;
 }
 
-// Everything that the header and the target know of each other.
-void match_header(const std::string& name, const SessionHeader& header, const SessionTarget& target) {
-  const auto mismatch = [&](std::string_view field, const auto& found, const auto& expected) {
-    fail(ErrorCode::unsupported, "{}: the session's {} is {}; expected {}", name, field, found, expected);
-  };
-  if (header.model_hash != target.model.hash) {
+template <class Found, class Expected>
+void mismatch(const std::string& name, std::string_view field, const Found& found, const Expected& expected) {
+  fail(ErrorCode::unsupported, "{}: the session's {} is {}; expected {}", name, field, found, expected);
+}
+
+// Everything that the header and the model know of each other.
+void match_model(const std::string& name, const SessionHeader& header, const ModelIdentity& model,
+                 const graph::KvSpec& spec) {
+  if (header.model_hash != model.hash) {
     fail(ErrorCode::unsupported,
          "{}: the session is of the model '{}' ({}, {:016x}{:016x}); expected '{}' ({}, {:016x}{:016x})", name,
-         text_of(header.name), text_of(header.architecture), header.model_hash[1], header.model_hash[0],
-         target.model.name, target.model.architecture, target.model.hash[1], target.model.hash[0]);
+         text_of(header.name), text_of(header.architecture), header.model_hash[1], header.model_hash[0], model.name,
+         model.architecture, model.hash[1], model.hash[0]);
   }
-  const auto key_format = static_cast<uint32_t>(target.spec.key_format);
-  const auto value_format = static_cast<uint32_t>(target.spec.value_format);
-  if (header.key_format != key_format) mismatch("key format", format_name(header.key_format), format_name(key_format));
+  const auto key_format = static_cast<uint32_t>(spec.key_format);
+  const auto value_format = static_cast<uint32_t>(spec.value_format);
+  if (header.key_format != key_format) {
+    mismatch(name, "key format", format_name(header.key_format), format_name(key_format));
+  }
   if (header.value_format != value_format) {
-    mismatch("value format", format_name(header.value_format), format_name(value_format));
+    mismatch(name, "value format", format_name(header.value_format), format_name(value_format));
   }
-  if (text_of(header.layout) != target.cache.store().layout()) {
-    mismatch("page layout", text_of(header.layout), target.cache.store().layout());
-  }
-  if (header.page_tokens != graph::kPageTokens) mismatch("tokens a page", header.page_tokens, graph::kPageTokens);
-  if (header.groups != target.cache.groups()) mismatch("number of layer groups", header.groups, target.cache.groups());
-  const auto most = static_cast<uint64_t>(target.cache.sequence_tokens());
+  if (header.page_tokens != graph::kPageTokens) mismatch(name, "tokens a page", header.page_tokens, graph::kPageTokens);
+  if (header.groups != spec.groups.size()) mismatch(name, "number of layer groups", header.groups, spec.groups.size());
+  const auto most = static_cast<uint64_t>(spec.sequence_tokens);
   if (header.tokens > most) {
     fail(ErrorCode::unsupported, "{}: a session of {} tokens; the context holds {}; take a larger context (-c)", name,
          header.tokens, most);
   }
 }
 
+// And the cache.
+void match_header(const std::string& name, const SessionHeader& header, const SessionTarget& target) {
+  match_model(name, header, target.model, target.spec);
+  if (text_of(header.layout) != target.cache.store().layout()) {
+    mismatch(name, "page layout", text_of(header.layout), target.cache.store().layout());
+  }
+}
+
 void match_group(const std::string& name, const SessionGroup& group, size_t index, uint64_t tokens,
                  const SessionTarget& target) {
-  const auto mismatch = [&](ErrorCode code, std::string_view field, uint64_t found, uint64_t expected) {
+  const auto match = [&](ErrorCode code, std::string_view field, uint64_t found, uint64_t expected) {
     if (found == expected) return;
     fail(code, "{}: in layer group {}, {} is {}; expected {}", name, index, field, found, expected);
   };
   const auto length = static_cast<int64_t>(tokens);
-  mismatch(ErrorCode::unsupported, "the window", group.window, static_cast<uint64_t>(target.cache.window(index)));
-  mismatch(ErrorCode::unsupported, "the size of a page", group.page_bytes,
-           static_cast<uint64_t>(target.cache.store().page_bytes(static_cast<int32_t>(index))));
+  match(ErrorCode::unsupported, "the window", group.window, static_cast<uint64_t>(target.cache.window(index)));
+  match(ErrorCode::unsupported, "the size of a page", group.page_bytes,
+        static_cast<uint64_t>(target.cache.store().page_bytes(static_cast<int32_t>(index))));
   const auto most = static_cast<uint64_t>(target.cache.first_visible_token(index, length));
   if (group.first_token > most) {
     fail(ErrorCode::invalid_input, "{}: in layer group {}, the first token is {}; expected at most {}", name, index,
          group.first_token, most);
   }
   const int64_t pages = page_count(length) - static_cast<int64_t>(group.first_token) / graph::kPageTokens;
-  mismatch(ErrorCode::invalid_input, "the number of pages", group.pages, static_cast<uint64_t>(pages));
+  match(ErrorCode::invalid_input, "the number of pages", group.pages, static_cast<uint64_t>(pages));
 }
 
 // All sizes are those of the target by then, so that no product of them can overflow.
@@ -257,6 +272,11 @@ std::vector<int32_t> load_session(const std::string& name, std::span<const std::
 std::vector<int32_t> load_session(const std::string& path, Sequence& sequence, const SessionTarget& target) {
   const FileMap file(path);
   return load_session(path, file.bytes(), sequence, target);
+}
+
+void check_session(const std::string& path, const ModelIdentity& model, const graph::KvSpec& spec) {
+  const FileMap file(path);
+  match_model(path, read_header(path, file.bytes()), model, spec);
 }
 
 int64_t peek_session_tokens(const std::string& path) {

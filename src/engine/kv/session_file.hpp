@@ -52,6 +52,10 @@ std::vector<int32_t> load_session(const std::string& path, Sequence& sequence, c
 std::vector<int32_t> load_session(const std::string& name, std::span<const std::byte> bytes, Sequence& sequence,
                                   const SessionTarget& target);
 
+// Looks at what the header says of the model and the cache, so that a session of another one is refused before its
+// weights are loaded: those errors of load_session that need no cache. The spec is that of the model's cache.
+void check_session(const std::string& path, const ModelIdentity& model, const graph::KvSpec& spec);
+
 // The tokens of a file, pending ones included, by its header alone, so that their pages can be waited for; 0 where it
 // can't be read or is none of this version: load_session says what is wrong.
 int64_t peek_session_tokens(const std::string& path);

@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <sys/resource.h>
 #include <xxhash.h>
+#include <fstream>
 
 #include <csignal>
 #include <cstddef>
@@ -236,6 +238,30 @@ TEST_F(SessionFile, NamesWhatIsAnotherThanExpected) {
             "unsupported: a.session: the session's page layout is cells; expected rows");
   EXPECT_EQ(error([](Place& p) { p.model.vocabulary = 41; }),
             "invalid_input: a.session: token 41 has the id 41; expected 0 to 40");
+}
+
+// By the header alone, so that nothing has to be loaded.
+TEST_F(SessionFile, IsLookedAtBeforeThereIsACache) {
+  const auto good = small();
+  Place place({{0, 8}});
+  const auto error = [&](const ModelIdentity& model, const graph::KvSpec& spec) -> std::string {
+    try {
+      check_session(path(), model, spec);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error(place.model, place.fake.spec), "");
+  EXPECT_THAT(error({"Other", "qwen2", {5, 6}, 1000}, place.fake.spec), HasSubstr("is of the model 'Tiny' (llama, "));
+  graph::KvSpec spec = place.fake.spec;
+  spec.value_format = graph::KvFormat::f32;
+  EXPECT_THAT(error(place.model, spec), HasSubstr("value format is f16; expected f32"));
+  spec = place.fake.spec;
+  spec.sequence_tokens = 39;
+  EXPECT_THAT(error(place.model, spec), HasSubstr("a session of 40 tokens; the context holds 39"));
+  std::ofstream(path()) << "nothing";
+  EXPECT_THAT(error(place.model, place.fake.spec), HasSubstr("no session file"));
 }
 
 TEST_F(SessionFile, NamesACacheThatDoesNotFit) {

@@ -49,7 +49,10 @@ DraftModelProposer::DraftModelProposer(Runner& runner, const SamplerParams& para
     : runner_(runner),
       draws_(draft_params(params, guess).temperature > 0),
       sampler_(draft_params(params, guess), runner.model().config().vocabulary),
-      sequence_(runner.cache()) {}
+      sequence_(runner.cache()) {
+  sampler_.set_suspects(
+      fmt::format("it is the draft model {}, and its weights are broken", runner.model().file().metadata().source()));
+}
 
 void DraftModelProposer::reset() {
   left_out_ = 0;

@@ -16,7 +16,8 @@ Verdict verify(Sampler& sampler, std::span<const float> logits, const Draft& dra
     const int32_t token =
         rejects ? sampler.sample_drafted(mine, draft.tokens[row], draft.drawn_from(row)) : sampler.sample(mine);
     sampler.accept_next(token);
-    if (row == drafted || token != draft.tokens[row] || ends(token) || sampler.is_over()) return {static_cast<int64_t>(row), token};
+    if (row == drafted || token != draft.tokens[row] || ends(token) || sampler.is_over())
+      return {static_cast<int64_t>(row), token};
   }
 }
 

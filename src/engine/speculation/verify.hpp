@@ -21,8 +21,8 @@ struct Verdict {
 };
 
 // `logits`: [1 + drafted][vocabulary]. The sampler is told of the accepted tokens and of the next. Stops at a token
-// for which `ends` is true, or with which the grammar is over: that one is `next` even where it was drafted, as nothing comes after it. Errors: those of
-// Sampler::sample.
+// for which `ends` is true, or with which the grammar is over: that one is `next` even where it was drafted, as nothing
+// comes after it. Errors: those of Sampler::sample.
 Verdict verify(Sampler& sampler, std::span<const float> logits, const Draft& draft,
                const std::function<bool(int32_t token)>& ends);
 
