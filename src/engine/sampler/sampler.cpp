@@ -124,9 +124,15 @@ int32_t Sampler::forced() {
 void Sampler::apply_grammar() {
   if (!matcher_) return;
   look_ahead();
+  constexpr size_t kBits = 32;
   const auto mask = matcher_->mask();
-  for (size_t i = 0; i < logits_.size(); ++i) {
-    if ((mask[i / 32] >> (i % 32) & 1) == 0) logits_[i] = -kInfinity;
+  for (size_t first = 0; first < logits_.size(); first += kBits) {
+    const uint32_t allowed = mask[first / kBits];
+    if (allowed == UINT32_MAX) continue;
+    const size_t count = std::min(kBits, logits_.size() - first);
+    for (size_t bit = 0; bit < count; ++bit) {
+      if ((allowed >> bit & 1) == 0) logits_[first + bit] = -kInfinity;
+    }
   }
 }
 
