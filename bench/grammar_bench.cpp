@@ -2,7 +2,7 @@
 // that matches. Each grammar is walked twice by fresh matchers: the first meets every place in it for the first time
 // ("cold"), the second finds what the first has kept ("warm"). Times in microseconds.
 // Usage: grammar_bench MODEL.gguf [DIRECTORY]
-// DIRECTORY: pairs NAME.gbnf and NAME.txt of more grammars and documents.
+// DIRECTORY: pairs NAME.gbnf, or NAME.json (a JSON Schema), and NAME.txt of more grammars and documents.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "chat/value.hpp"
 #include "engine/grammar/gbnf.hpp"
 #include "engine/grammar/grammar.hpp"
+#include "engine/grammar/json_schema.hpp"
 #include "gguf/reader.hpp"
 #include "model/vocab.hpp"
 #include "tokenizer/tokenizer.hpp"
@@ -98,6 +100,42 @@ std::string read_text(const std::filesystem::path& path) {
   return out.str();
 }
 
+grammar::Ast schema_ast(const std::string& schema) {
+  grammar::AstBuilder builder;
+  const grammar::RuleId root = builder.declare("root");
+  builder.define(root, grammar::add_json_schema(builder, chat::value_from_json(schema)));
+  return std::move(builder).finish(root);
+}
+
+// A schema of 100 properties, half of them required, and a document of all.
+Case wide_schema() {
+  const char* types[] = {
+      R"({"type": "string", "maxLength": 40})",
+      R"({"type": "integer", "minimum": 0, "maximum": 99999})",
+      R"({"type": "number"})",
+      R"({"enum": ["red", "green", "blue"]})",
+      R"({"type": "array", "items": {"type": "string"}, "maxItems": 8})",
+      R"({"type": "object", "properties": {"x": {"type": "number"}, "y": {"type": "boolean"}}, "required": ["x"], "additionalProperties": false})",
+      R"({"type": "string", "format": "date-time"})",
+      R"({"type": ["string", "null"]})",
+      R"({"type": "string", "pattern": "^[A-Z]{2}[0-9]{4,8}$"})",
+      R"({"type": "boolean"})"};
+  const char* values[] = {
+      "\"some words of text\"",   "4711", "-1.25e3",     "\"green\"", "[\"a\", \"bc\"]", "{\"x\": 1.5, \"y\": true}",
+      "\"2024-02-29T12:00:00Z\"", "null", "\"AB12345\"", "false"};
+  std::string properties, required, document;
+  for (int i = 0; i < 100; ++i) {
+    const std::string gap = i > 0 ? ", " : "";
+    properties += fmt::format("{}\"property_{}\": {}", gap, i, types[i % 10]);
+    if (i % 2 == 0) required += fmt::format("{}\"property_{}\"", gap, i);
+    document += fmt::format("{}\"property_{}\": {}", gap, i, values[i % 10]);
+  }
+  const std::string schema =
+      fmt::format(R"({{"type": "object", "properties": {{{}}}, "required": [{}], "additionalProperties": false}})",
+                  properties, required);
+  return {"schema of 100 properties", "{" + document + "}", [=] { return schema_ast(schema); }};
+}
+
 std::vector<Case> cases_in(const std::filesystem::path& folder) {
   std::vector<Case> cases;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -153,6 +191,7 @@ int main_checked(int argc, char** argv) {
       {"records", document(true), [] { return grammar::parse_gbnf(kRecords, "records"); }},
       {"records, spaced", document(false), [] { return grammar::parse_gbnf(kRecords, "records"); }},
   };
+  cases.push_back(wide_schema());
   if (argc > 2) {
     auto more = cases_in(argv[2]);
     cases.insert(cases.end(), more.begin(), more.end());

@@ -2,6 +2,7 @@
 // one that does. Slow and simple, byte by byte; not for rules that begin with themselves. For tests alone.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -43,6 +44,7 @@ class GrammarOracle {
   void set_text(std::string_view text) {
     text_ = text;
     ends_.clear();
+    begins_.clear();
   }
 
   bool is_productive(const Node& node) const {
@@ -51,15 +53,11 @@ class GrammarOracle {
       case NodeKind::code_class:
         return true;
       case NodeKind::sequence:
-        for (const NodeId child : node.children) {
-          if (!productive_[child]) return false;
-        }
-        return true;
+        return std::all_of(node.children.begin(), node.children.end(),
+                           [&](NodeId child) { return productive_[child]; });
       case NodeKind::alternatives:
-        for (const NodeId child : node.children) {
-          if (productive_[child]) return true;
-        }
-        return false;
+        return std::any_of(node.children.begin(), node.children.end(),
+                           [&](NodeId child) { return productive_[child]; });
       case NodeKind::repeat:
         return node.least == 0 || productive_[node.children[0]];
       case NodeKind::reference:
@@ -70,10 +68,7 @@ class GrammarOracle {
 
   const Ends& ends(NodeId id, size_t start) {
     const auto [entry, is_new] = ends_.try_emplace({id, start});
-    if (is_new) {
-      Ends found = find_ends(ast_.nodes[id], start);
-      entry->second = std::move(found);
-    }
+    if (is_new) entry->second = find_ends(ast_.nodes[id], start);
     return entry->second;
   }
 
@@ -128,6 +123,13 @@ class GrammarOracle {
 
   // What is left of the text begins a match of the node.
   bool begins(NodeId id, size_t start) {
+    if (const auto found = begins_.find({id, start}); found != begins_.end()) return found->second;
+    const bool found = find_begin(id, start);
+    begins_.emplace(std::pair(id, start), found);
+    return found;
+  }
+
+  bool find_begin(NodeId id, size_t start) {
     if (!productive_[id]) return false;
     const std::string_view rest = text_.substr(start);
     if (rest.empty()) return true;
@@ -150,10 +152,8 @@ class GrammarOracle {
         return now.count(text_.size()) > 0;
       }
       case NodeKind::alternatives:
-        for (const NodeId child : node.children) {
-          if (begins(child, start)) return true;
-        }
-        return false;
+        return std::any_of(node.children.begin(), node.children.end(),
+                           [&](NodeId child) { return begins(child, start); });
       case NodeKind::repeat: {
         Ends now = {start};
         std::set<Ends> before;
@@ -194,6 +194,7 @@ class GrammarOracle {
   std::vector<bool> productive_;
   std::string_view text_;
   std::map<std::pair<NodeId, size_t>, Ends> ends_;
+  std::map<std::pair<NodeId, size_t>, bool> begins_;
 };
 
 }  // namespace minfer::engine::grammar
