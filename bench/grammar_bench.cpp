@@ -139,12 +139,13 @@ Case wide_schema() {
 std::vector<Case> cases_in(const std::filesystem::path& folder) {
   std::vector<Case> cases;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() != ".gbnf") continue;
+    const bool is_schema = entry.path().extension() == ".json";
+    if (!is_schema && entry.path().extension() != ".gbnf") continue;
     auto text = entry.path();
     const std::string grammar_text = read_text(entry.path());
     const std::string name = entry.path().filename();
-    cases.push_back(
-        {name, read_text(text.replace_extension(".txt")), [=] { return grammar::parse_gbnf(grammar_text, name); }});
+    cases.push_back({name, read_text(text.replace_extension(".txt")),
+                     [=] { return is_schema ? schema_ast(grammar_text) : grammar::parse_gbnf(grammar_text, name); }});
   }
   return cases;
 }
