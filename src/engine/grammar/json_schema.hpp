@@ -5,6 +5,8 @@
 // Source: https://json-schema.org/draft/2020-12. Oracle: Python's jsonschema.
 #pragma once
 
+#include <string_view>
+
 #include "chat/value.hpp"
 #include "engine/grammar/ast.hpp"
 
@@ -17,6 +19,8 @@ struct SchemaOptions {
   // properties and says nothing of additionalProperties has no others, and a schema without a type that has properties
   // (items) is an object's (an array's).
   bool open = true;
+  // Which schema of the document to hold to: a JSON pointer, "#/properties/a". References are within the document.
+  std::string_view at = "#";
 };
 
 // A node for documents of `schema` (an object, or true). Errors: invalid_input for a schema that is wrong, can't be met

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "base/error.hpp"
 #include "engine/grammar/naive_match.hpp"
@@ -34,12 +34,12 @@ void expect(std::string_view schema, const std::vector<std::string>& yes, const 
 }
 
 std::string error_of(std::string_view schema, ErrorCode code) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process: other programs may be running
   try {
     ast_of(schema);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+    EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC) << error.what();
     return error.what();
   }
   return "no error";
@@ -282,6 +282,8 @@ TEST(JsonSchema, References) {
   expect(
       R"({"anyOf":[{"type":"null"},{"$ref":"#/$defs/endless"}],"$defs":{"endless":{"type":"array","items":{"$ref":"#/$defs/endless"},"minItems":1}}})",
       {"null"}, {"[]", "[[]]"});
+  expect(R"({"$defs":{"s":{"type":"string"}},"properties":{"a/b":{"$ref":"#/$defs/s"}}})", {"\"x\""}, {"{}"},
+         {.at = "#/properties/a~1b"});
   EXPECT_THAT(invalid(R"({"$ref":"#"})"), HasSubstr("# refers to itself without any content between"));
   EXPECT_THAT(
       invalid(R"({"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"anyOf":[{"$ref":"#/$defs/a"}]}}})"),
@@ -328,7 +330,7 @@ TEST(JsonSchema, HostileSchemasEndInAnError) {
   for (int i = 0; i < 300'000; ++i) {
     values += fmt::format("{}\"{}\"", i == 0 ? "" : ",", i * int64_t{7919});
   }
-  EXPECT_THAT(invalid(R"({"enum":[)" + values + "]}"), HasSubstr("more than 262144 nodes"));
+  EXPECT_THAT(invalid(R"({"enum":[)" + values + "]}"), HasSubstr("#/enum: 300000 values; the limit is 50000"));
   std::string nested = "{}";
   for (int i = 0; i < 180; ++i) {
     nested = R"({"items":)" + nested + "}";
@@ -346,9 +348,9 @@ TEST(JsonSchema, LargeSchemasAreQuick) {
                                     : R"({"enum":["one","two","three"]})";
     properties += fmt::format(R"({}"property_{}":{})", i == 0 ? "" : ",", i, kind);
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   const Ast ast = ast_of(R"({"type":"object","properties":{)" + properties + R"(},"required":["property_50"]})");
-  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_LT(ast.nodes.size(), 10'000u);
   EXPECT_LT(seconds, 0.2);  // 20 ms on a quiet machine
   RecordProperty("milliseconds", static_cast<int>(seconds * 1000));

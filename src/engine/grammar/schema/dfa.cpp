@@ -11,7 +11,7 @@
 namespace minfer::engine::grammar::schema {
 namespace {
 
-constexpr size_t kMaxPoolNodes = 100'000;
+constexpr size_t kMaxPoolNodes = 50'000;
 
 // The classes of characters that a regular expression does not tell apart: each is a set of ranges.
 std::vector<std::vector<CodeRange>> symbols_of(const RegexPool& pool, RegexId root) {

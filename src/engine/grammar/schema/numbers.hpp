@@ -1,8 +1,8 @@
-// The numbers that minimum, maximum, their exclusive forms and multipleOf leave, as an automaton over their digits: exact
-// for all 64-bit bounds, by comparing decimal digits, never by rounding. What is written is a part of all JSON numbers:
-// no exponent, no leading zero, at most kMaxDigits digits before the point and 30 in all; integers without a point and
-// without -0. Fractions have 15 digits in all beside an exclusive bound, and there are none beside a bound of more than
-// 15 digits, because a validator's binary arithmetic could round them to the bound or beyond.
+// The numbers that minimum, maximum, their exclusive forms and multipleOf leave, as an automaton over their digits:
+// exact for all 64-bit bounds, by comparing decimal digits, never by rounding. What is written is a part of all JSON
+// numbers: no exponent, no leading zero, at most kMaxDigits digits before the point and 30 in all; integers without a
+// point and without -0. Fractions have 15 digits in all beside an exclusive bound, and there are none beside a bound of
+// more than 15 digits, because a validator's binary arithmetic could round them to the bound or beyond.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace minfer::engine::grammar::schema {
 
 using RegexId = uint32_t;
 
-inline constexpr size_t kMaxRegexNodes = size_t{1} << 17;
+inline constexpr size_t kMaxRegexNodes = size_t{1} << 16;
 inline constexpr size_t kMaxDerivatives = 500'000;
 
 enum class RegexKind : uint8_t {

@@ -116,10 +116,11 @@ bool is_one_of(const std::array<std::string_view, n>& names, std::string_view na
 
 }  // namespace
 
-SchemaStore::SchemaStore(Value document) : document_(std::move(document)) {
+SchemaStore::SchemaStore(Value document, std::string_view at) : document_(std::move(document)) {
   entries_.push_back({Value::dict({}), 0, "#"});
   entries_.push_back({Value::dict({}), 0, "#"});
-  root_ = add(document_, 0, "#");
+  whole_ = add(document_, 0, "#");
+  root_ = find_at(std::string(at), "#");
 }
 
 SchemaId SchemaStore::add(const Value& value, SchemaId parent, std::string step) {
@@ -184,11 +185,14 @@ SchemaId SchemaStore::resolve(SchemaId from) {
   if (!ref.is_string()) {
     fail(ErrorCode::invalid_input, "JSON schema: {} is no string; \"#/$defs/NAME\" is expected", pointer(from, "$ref"));
   }
-  const std::string& text = ref.as_string();
+  return find_at(ref.as_string(), pointer(from, "$ref"));
+}
+
+SchemaId SchemaStore::find_at(const std::string& text, const std::string& where) {
   if (text != "#" && !text.starts_with("#/")) {
     fail(ErrorCode::unsupported,
-         "JSON schema: {}: '{}' is not within this document; put it under $defs and refer to \"#/$defs/NAME\"",
-         pointer(from, "$ref"), text);
+         "JSON schema: {}: '{}' is not within this document; put it under $defs and refer to \"#/$defs/NAME\"", where,
+         text);
   }
   const Value* at = &document_;
   std::string step = "#";
@@ -206,17 +210,16 @@ SchemaId SchemaStore::resolve(SchemaId from) {
     }
     if (next == nullptr) {
       fail(ErrorCode::invalid_input, "JSON schema: {}: there is nothing at '{}'; refer to a schema of this document",
-           pointer(from, "$ref"), text);
+           where, text);
     }
     at = next;
     step += "/" + escaped(token);
     i = end;
   }
   if (at == &document_) {
-    return root_;
+    return whole_;
   }
-  const SchemaId id = add(*at, kAnything, step);
-  return id;
+  return add(*at, kAnything, step);
 }
 
 std::string SchemaStore::pointer(SchemaId id) const {

@@ -21,7 +21,8 @@ inline constexpr size_t kMaxSchemas = 50'000;  // in one document, each counted 
 
 class SchemaStore {
  public:
-  explicit SchemaStore(chat::Value document);
+  // `at`: which schema of the document is the root, a JSON pointer. Errors: as child() and resolve().
+  SchemaStore(chat::Value document, std::string_view at);
   SchemaId root() const { return root_; }
   // The schema `value`, found under `key` (and then `index`, where not empty) of `parent`. Errors: invalid_input where
   // it is no schema; unsupported for a keyword that is not in the subset.
@@ -37,6 +38,9 @@ class SchemaStore {
   size_t size() const { return entries_.size(); }
 
  private:
+  // What stands at a pointer, which `where` gives.
+  SchemaId find_at(const std::string& pointer, const std::string& where);
+
   struct Entry {
     chat::Value value;
     SchemaId parent = 0;
@@ -49,6 +53,7 @@ class SchemaStore {
   chat::Value document_;
   std::vector<Entry> entries_;
   std::map<const void*, SchemaId> known_;
+  SchemaId whole_ = 0;  // the document itself
   SchemaId root_ = 0;
 };
 

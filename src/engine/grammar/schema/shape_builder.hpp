@@ -18,7 +18,8 @@ using Members = std::vector<Member>;
 
 class ShapeBuilder {
  public:
-  ShapeBuilder(const chat::Value& schema, const SchemaOptions& options) : store_(schema), options_(options) {}
+  ShapeBuilder(const chat::Value& schema, const SchemaOptions& options)
+      : store_(schema, options.at), options_(options) {}
   Shapes build();
 
  private:
@@ -38,6 +39,7 @@ class ShapeBuilder {
   void require_disjoint(SchemaId schema, const std::vector<chat::Value>& branches);
   ShapeId shape(const std::vector<SchemaId>& plain);
   void step(size_t count = 1);
+  void charge(const Dfa& dfa);
 
   // shape_keywords.cpp
   void add_types(Shape& shape, SchemaId id);

@@ -249,6 +249,9 @@ void ShapeBuilder::add_extra(Shape& shape, const std::vector<Group>& groups, uin
       return;
     }
   }
+  if (extra.names) {
+    charge(*extra.names);
+  }
   extra.value = location(members);
   object.extras.push_back(std::move(extra));
 }

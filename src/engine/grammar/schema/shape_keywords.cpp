@@ -27,6 +27,8 @@ constexpr std::array<TypeName, 7> kTypeNames = {{{"null", kNull},
                                                  {"array", kArray},
                                                  {"object", kObject}}};
 
+constexpr size_t kMaxValues = 50'000;  // of one enum
+
 bool is_number(const Value& value) {
   return value.is(Kind::integer) || value.is(Kind::floating);
 }
@@ -89,6 +91,10 @@ void ShapeBuilder::add_values(Shape& shape, SchemaId id) {
     });
   };
   if (const Value* values = typed(id, "enum", Kind::list, "a list of values")) {
+    if (values->items().size() > kMaxValues) {
+      fail(ErrorCode::invalid_input, "JSON schema: {}: {} values; the limit is {}", store_.pointer(id, "enum"),
+           values->items().size(), kMaxValues);
+    }
     restrict(values->items());
   }
   if (const Value* value = store_.find(id, "const")) {
@@ -191,7 +197,7 @@ void ShapeBuilder::finish_scalars(Shape& shape) {
     if (dfa == nullptr) {
       dfa = std::make_shared<const Dfa>(
           apart(number, number) ? Dfa{} : number_dfa(number, integer, "JSON schema: " + shape.pointer));
-      step(dfa->states.size());
+      charge(*dfa);
     }
     shape.number_dfa = dfa;
   }
@@ -199,7 +205,9 @@ void ShapeBuilder::finish_scalars(Shape& shape) {
     std::shared_ptr<const StringPlan>& plan = strings_[key_of(shape.string)];
     if (plan == nullptr) {
       plan = std::make_shared<const StringPlan>(plan_string(out_.pool, shape.string, shape.pointer));
-      step(plan->dfa ? plan->dfa->states.size() : 1);
+      if (plan->dfa) {
+        charge(*plan->dfa);
+      }
     }
     shape.string_plan = plan;
   }

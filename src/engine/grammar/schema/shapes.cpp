@@ -18,6 +18,7 @@ using chat::Value;
 constexpr std::array<std::string_view, 6> kCombining = {"$ref", "allOf", "anyOf", "oneOf", "$defs", "definitions"};
 
 constexpr size_t kShapeSteps = 20;
+constexpr size_t kCellsAStep = 16;
 
 bool has_own_keywords(const chat::Dict& keywords) {
   return std::any_of(keywords.entries().begin(), keywords.entries().end(), [](const auto& entry) {
@@ -58,6 +59,11 @@ void ShapeBuilder::step(size_t count) {
          "flatter",
          kMaxSteps);
   }
+}
+
+// An automaton counts by its size.
+void ShapeBuilder::charge(const Dfa& dfa) {
+  step(1 + dfa.states.size() * dfa.symbols.size() / kCellsAStep);
 }
 
 LocationId ShapeBuilder::location(const Members& members) {
