@@ -1,4 +1,5 @@
-// Forced tool calls: what their grammar matches in each syntax, and that the parser of answers reads it as calls.
+// Forced tool calls: what their grammar matches in each syntax, by the naive matcher, and that the parser of answers
+// reads it as calls.
 #include "server/tool_grammar.hpp"
 
 #include <gmock/gmock.h>
@@ -6,7 +7,7 @@
 
 #include "base/error.hpp"
 #include "chat/output_test_support.hpp"
-#include "engine/grammar/naive_match.hpp"
+#include "engine/grammar/naive_match_testing.hpp"
 
 namespace minfer::server {
 namespace {

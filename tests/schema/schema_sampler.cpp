@@ -12,11 +12,20 @@
 #include "base/error.hpp"
 #include "base/utf8.hpp"
 #include "engine/grammar/json_schema.hpp"
-#include "engine/grammar/naive_match.hpp"
+#include "engine/grammar/naive_match_testing.hpp"
 
 namespace {
 
-using namespace minfer::engine::grammar;
+using minfer::engine::grammar::add_json_schema;
+using minfer::engine::grammar::Ast;
+using minfer::engine::grammar::AstBuilder;
+using minfer::engine::grammar::CodeRange;
+using minfer::engine::grammar::naive_match;
+using minfer::engine::grammar::Node;
+using minfer::engine::grammar::NodeId;
+using minfer::engine::grammar::NodeKind;
+using minfer::engine::grammar::RuleId;
+using minfer::engine::grammar::SchemaOptions;
 using nlohmann::json;
 
 // Draws texts: any way at a choice while the text is short, the shortest one after.

@@ -8,7 +8,7 @@
 #include <ctime>
 
 #include "base/error.hpp"
-#include "engine/grammar/naive_match.hpp"
+#include "engine/grammar/naive_match_testing.hpp"
 
 namespace minfer::engine::grammar {
 namespace {

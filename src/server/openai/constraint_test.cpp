@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/grammar/naive_match.hpp"
+#include "engine/grammar/naive_match_testing.hpp"
 #include "server/openai/test_support.hpp"
 
 namespace minfer::server::openai {

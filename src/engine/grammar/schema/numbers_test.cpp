@@ -1,4 +1,5 @@
-// The automata of numbers, against arithmetic.
+// The automata of numbers, against arithmetic: bounds of all sizes, decimals and doubles, multiples. What an automaton
+// accepts is asked of it symbol by symbol.
 #include "engine/grammar/schema/numbers.hpp"
 
 #include <gmock/gmock.h>

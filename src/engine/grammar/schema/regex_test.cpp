@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "engine/grammar/naive_match.hpp"
+#include "engine/grammar/naive_match_testing.hpp"
 #include "engine/grammar/schema/dfa.hpp"
 
 namespace minfer::engine::grammar::schema {

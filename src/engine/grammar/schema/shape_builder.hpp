@@ -64,8 +64,8 @@ class ShapeBuilder {
     std::optional<Member> others{};
     bool open = true;  // without additionalProperties
   };
-  void add_array(Shape& shape, const std::vector<SchemaId>& plain);
-  void add_object(Shape& shape, const std::vector<SchemaId>& plain);
+  void join_array(Shape& shape, const std::vector<SchemaId>& plain);
+  void join_object(Shape& shape, const std::vector<SchemaId>& plain);
   Group group_of(SchemaId id);
   Members of_name(const std::vector<Group>& groups, const std::string& name);
   void add_extras(Shape& shape, const std::vector<Group>& groups);

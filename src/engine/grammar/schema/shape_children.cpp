@@ -62,7 +62,7 @@ Dfa other_than(const std::vector<ObjectLimits::Property>& names, std::string_vie
 
 }  // namespace
 
-void ShapeBuilder::add_array(Shape& shape, const std::vector<SchemaId>& plain) {
+void ShapeBuilder::join_array(Shape& shape, const std::vector<SchemaId>& plain) {
   ArrayLimits& array = shape.array;
   if ((shape.types & kArray) == 0) {
     return;
@@ -144,7 +144,7 @@ Members ShapeBuilder::of_name(const std::vector<Group>& groups, const std::strin
   return members;
 }
 
-void ShapeBuilder::add_object(Shape& shape, const std::vector<SchemaId>& plain) {
+void ShapeBuilder::join_object(Shape& shape, const std::vector<SchemaId>& plain) {
   if ((shape.types & kObject) == 0) {
     return;
   }

@@ -231,8 +231,8 @@ ShapeId ShapeBuilder::shape(const std::vector<SchemaId>& plain) {
       shape.types = says("properties") ? static_cast<uint8_t>(kObject) : array;
     }
   }
-  add_array(shape, plain);
-  add_object(shape, plain);
+  join_array(shape, plain);
+  join_object(shape, plain);
   finish_scalars(shape);
   out_.shapes[id] = std::move(shape);
   return id;
