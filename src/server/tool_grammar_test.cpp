@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "chat/output_test_support.hpp"
 #include "engine/grammar/naive_match_testing.hpp"
+#include "server/tagged_arguments.hpp"
 
 namespace minfer::server {
 namespace {
