@@ -11,8 +11,10 @@
 
 #include "base/error.hpp"
 #include "base/utf8.hpp"
+#include "engine/grammar/grammar.hpp"
 #include "engine/grammar/json_schema.hpp"
 #include "engine/grammar/naive_match_testing.hpp"
+#include "engine/grammar/token_table.hpp"
 
 namespace {
 
@@ -20,12 +22,16 @@ using minfer::engine::grammar::add_json_schema;
 using minfer::engine::grammar::Ast;
 using minfer::engine::grammar::AstBuilder;
 using minfer::engine::grammar::CodeRange;
+using minfer::engine::grammar::compile;
+using minfer::engine::grammar::Grammar;
+using minfer::engine::grammar::Matcher;
 using minfer::engine::grammar::naive_match;
 using minfer::engine::grammar::Node;
 using minfer::engine::grammar::NodeId;
 using minfer::engine::grammar::NodeKind;
 using minfer::engine::grammar::RuleId;
 using minfer::engine::grammar::SchemaOptions;
+using minfer::engine::grammar::TokenTable;
 using nlohmann::json;
 
 // Draws texts: any way at a choice while the text is short, the shortest one after.
@@ -135,6 +141,43 @@ class Sampler {
   std::string text_;
 };
 
+// Every byte, some longer texts, and one token that ends a generation.
+std::shared_ptr<const TokenTable> small_vocabulary() {
+  std::vector<TokenTable::Token> tokens;
+  for (int byte = 0; byte < 256; ++byte) {
+    tokens.push_back({std::string(1, static_cast<char>(byte))});
+  }
+  for (const char* text : {"{\"",   "\":",  "\",", "\",\"", "\": ", "\"}", "[]", "{}", "],", "null", "true",
+                           "false", "name", "12",  "00",    "123",  "-1",  "0.", ".5", "ab", "\\u",  "\xC3\xA9"}) {
+    tokens.push_back({text});
+  }
+  tokens.push_back({"", true});
+  return std::make_shared<const TokenTable>(std::move(tokens));
+}
+
+// Whether the compiled automaton lets the text through, cut into tokens at random, to its end.
+bool matches(const std::shared_ptr<const Grammar>& grammar, const TokenTable& tokens, const std::string& text,
+             std::mt19937_64& random) {
+  Matcher matcher(grammar);
+  for (size_t at = 0; at < text.size();) {
+    const std::span<const uint32_t> mask = matcher.mask();
+    std::vector<int32_t> ways;
+    for (const int32_t id : tokens.sorted()) {
+      const bool fits = std::string_view(text).substr(at).starts_with(tokens.text(id));
+      if (fits && (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0) {
+        ways.push_back(id);
+      }
+    }
+    if (ways.empty()) {
+      return false;
+    }
+    const int32_t token = ways[random() % ways.size()];
+    at += tokens.text(token).size();
+    matcher.accept(token);
+  }
+  return matcher.is_complete();
+}
+
 json answer(const json& command) {
   AstBuilder builder;
   const RuleId root = builder.declare("root");
@@ -149,12 +192,26 @@ json answer(const json& command) {
               {"seconds", seconds},
               {"samples", json::array()},
               {"accepted", json::array()}};
+  const auto compiling = std::chrono::steady_clock::now();
+  const std::shared_ptr<const TokenTable> tokens = small_vocabulary();
+  const std::shared_ptr<const Grammar> grammar = compile(ast, tokens);
+  out["compile_seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - compiling).count();
+  std::mt19937_64 random(command.value("seed", 1U));
+  const auto both = [&](const std::string& text, bool expected) {
+    if (matches(grammar, *tokens, text, random) != expected) {
+      out["difference"] = text;
+    }
+  };
   Sampler sampler(ast, command.value("seed", 1U));
   for (uint32_t i = 0; i < command.value("samples", 0U); ++i) {
-    out["samples"].push_back(sampler.draw(10 + i % 10 * 20));
+    const std::string text = sampler.draw(10 + i % 10 * 20);
+    both(text, true);
+    out["samples"].push_back(text);
   }
   for (const json& document : command.value("documents", json::array())) {
-    out["accepted"].push_back(naive_match(ast, document.get<std::string>()));
+    const bool accepted = naive_match(ast, document.get<std::string>());
+    both(document.get<std::string>(), accepted);
+    out["accepted"].push_back(accepted);
   }
   return out;
 }
