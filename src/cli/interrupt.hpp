@@ -9,8 +9,8 @@ namespace minfer::cli {
 void install_interrupt_handler();
 bool interrupted();
 
-// For a command whose work is done by other threads: while the gate is there, the signals of the thread that made it and
-// of those that it starts wait until it is in wait(), which ends without a poll.
+// For a command whose work is done by other threads: while the gate is there, the signals of the thread that made it
+// and of those that it starts wait until it is in wait(), which ends without a poll.
 class InterruptGate {
  public:
   // Errors: io, where the system has no file descriptor left.

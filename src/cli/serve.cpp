@@ -4,6 +4,7 @@
 //
 // Exit codes: 0 where a signal came and every answer was given; 130 where some were abandoned, or the model was still
 // being loaded; otherwise as for all commands.
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -134,6 +135,15 @@ std::shared_ptr<const server::ServedModel> load(const Options& options, const st
   return served;
 }
 
+// As many open files as the system lets the process have: each connection is one.
+void raise_file_limit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  // Refused, the server has fewer connections, and says so when one can't be taken.
+  [[maybe_unused]] const int result = setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 void say_address(const server::Server& server, const ServeOptions& options) {
   say("minfer: listening on {}\n", server.address());
   const std::string& host = options.server.http.host;
@@ -156,6 +166,7 @@ int drain(server::Server& server, const ServeOptions& options) {
 int serve(Options& options) {
   finish_serve_options(options.serve);
   const std::string path = find_model(options.model.model);
+  raise_file_limit();
   InterruptGate gate;
   server::ServerState state;
   server::Metrics metrics;

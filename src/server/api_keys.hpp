@@ -1,5 +1,5 @@
-// The keys that requests may come with. Only their SHA-256 sums are kept, and compared in a time that depends on neither
-// the key nor where it differs. Immutable; any thread.
+// The keys that requests may come with. Only their SHA-256 sums are kept, and compared in a time that depends on
+// neither the key nor where it differs. Immutable; any thread.
 #pragma once
 
 #include <array>

@@ -40,7 +40,9 @@ struct Metrics::Families {
   prometheus::Family<prometheus::Counter>& counters(const std::string& name, const std::string& help) {
     return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
   }
-  prometheus::Counter& counter(const std::string& name, const std::string& help) { return counters(name, help).Add({}); }
+  prometheus::Counter& counter(const std::string& name, const std::string& help) {
+    return counters(name, help).Add({});
+  }
   prometheus::Gauge& gauge(const std::string& name, const std::string& help) {
     return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
   }

@@ -23,7 +23,8 @@ void add_method(std::string& allowed, std::string_view method) {
 
 }  // namespace
 
-Router::Router(std::vector<Route> routes, const RouterOptions& options, std::function<std::optional<ApiError>()> refusal)
+Router::Router(std::vector<Route> routes, const RouterOptions& options,
+               std::function<std::optional<ApiError>()> refusal)
     : routes_(std::move(routes)),
       keys_(options.api_keys),
       cors_origins_(options.cors_origins),
@@ -45,7 +46,8 @@ const Route* Router::find(const HttpRequest& head, std::string& allowed) const {
 
 // Those for all answers; a response's own of the same name takes their place.
 Headers Router::common_headers(const HttpRequest& head) const {
-  Headers headers = {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-store"}};
+  Headers headers = {
+      {"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"}, {"Cache-Control", "no-store"}};
   const auto origin = head.header("origin");
   if (cors_origins_.empty()) return headers;
   headers.emplace_back("Vary", "Origin");
@@ -86,13 +88,14 @@ Admission Router::admit(const HttpRequest& head) const {
     }
   }
   if (allowed.empty()) {
-    return refuse({.status = 404, .message = fmt::format("unknown path: {} {}", head.method, head.path), .code = "unknown_url"});
+    return refuse(
+        {.status = 404, .message = fmt::format("unknown path: {} {}", head.method, head.path), .code = "unknown_url"});
   }
   if (route == nullptr) {
-    admission.refusal = error_response({.status = 405,
-                                        .message = fmt::format("{} does not go with {}; allowed: {}", head.method,
-                                                               head.path, allowed),
-                                        .code = "method_not_allowed"});
+    admission.refusal =
+        error_response({.status = 405,
+                        .message = fmt::format("{} does not go with {}; allowed: {}", head.method, head.path, allowed),
+                        .code = "method_not_allowed"});
     admission.refusal.headers.emplace_back("Allow", allowed);
     return admission;
   }

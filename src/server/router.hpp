@@ -1,6 +1,6 @@
-// From a request's head to the endpoint that answers it, or to the reason why none does: unknown path or method, no key,
-// no model yet. Also what other sites' pages may do (CORS), and the headers that go with every answer. Immutable; any
-// thread.
+// From a request's head to the endpoint that answers it, or to the reason why none does: unknown path or method, no
+// key, no model yet. Also what other sites' pages may do (CORS), and the headers that go with every answer. Immutable;
+// any thread.
 #pragma once
 
 #include <functional>

@@ -24,7 +24,8 @@ std::string find(const Headers& headers, const std::string& name) {
 class RouterTest : public testing::Test {
  protected:
   Router make(RouterOptions options = {}) {
-    return {{route("POST", "/chat"), route("GET", "/models"), route("GET", "/models/*"), route("GET", "/health", false, false)},
+    return {{route("POST", "/chat"), route("GET", "/models"), route("GET", "/models/*"),
+             route("GET", "/health", false, false)},
             options,
             [this] { return refusal_; }};
   }
@@ -72,7 +73,8 @@ TEST_F(RouterTest, OtherSites) {
   EXPECT_EQ(find(preflight.refusal.headers, "Access-Control-Allow-Methods"), "POST, OPTIONS");
   const Headers other = {{"origin", "https://b"}};
   EXPECT_EQ(find(router.admit(request("GET", "/health", other)).headers, "Access-Control-Allow-Origin"), "none");
-  EXPECT_EQ(find(make({.cors_origins = {"*"}}).admit(request("GET", "/health", other)).headers, "Access-Control-Allow-Origin"),
+  EXPECT_EQ(find(make({.cors_origins = {"*"}}).admit(request("GET", "/health", other)).headers,
+                 "Access-Control-Allow-Origin"),
             "https://b");
 }
 

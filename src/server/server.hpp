@@ -1,6 +1,6 @@
 // The server as a whole: HTTP, the table of endpoints, and those that are about the server itself (/health, /metrics,
-// /props and the web page). The endpoints of the models are given to it. It listens from its making on, and refuses what
-// needs the model until ServerState has it.
+// /props and the web page). The endpoints of the models are given to it. It listens from its making on, and refuses
+// what needs the model until ServerState has it.
 #pragma once
 
 #include <chrono>

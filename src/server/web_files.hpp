@@ -1,5 +1,5 @@
-// The web page: files of src/server/web/ that are part of the program, and the routes that serve them. They need neither
-// the key nor the model: the page asks for both. Immutable.
+// The web page: files of src/server/web/ that are part of the program, and the routes that serve them. They need
+// neither the key nor the model: the page asks for both. Immutable.
 #pragma once
 
 #include <span>

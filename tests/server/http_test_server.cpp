@@ -23,9 +23,11 @@ std::atomic<int> gone = 0;
 void echo(const HttpRequest& request, const std::shared_ptr<Responder>& responder) {
   std::string headers;
   for (const auto& [name, value] : request.headers) headers += name + ": " + value + "\n";
-  const std::string what = request.query == "headers" ? headers : request.query == "size" ? std::to_string(request.body.size())
-                                                                                           : request.body;
-  responder->send({.content_type = "text/plain", .body = request.method + " " + request.path + "?" + request.query + "\n" + what});
+  const std::string what = request.query == "headers" ? headers
+                           : request.query == "size"  ? std::to_string(request.body.size())
+                                                      : request.body;
+  responder->send(
+      {.content_type = "text/plain", .body = request.method + " " + request.path + "?" + request.query + "\n" + what});
 }
 
 // ?count=N&size=N&pause_ms=N: so many events; from a thread of its own, as the engine's are.
@@ -81,11 +83,11 @@ std::vector<Route> routes(ServerState& state) {
     state.set_progress(0.42);
     responder->send({});
   };
-  return {{"GET", "/echo", true, false, echo},          {"POST", "/echo", true, false, echo},
-          {"GET", "/below/*", true, false, echo},       {"GET", "/stream", true, false, stream},
-          {"GET", "/wait", true, false, wait},          {"POST", "/busy", true, false, fail_in_handler},
-          {"GET", "/gives_up", true, false, give_up},   {"GET", "/cuts", true, false, give_up_stream},
-          {"GET", "/gone", true, false, tell_gone},     {"POST", "/model", true, true, echo},
+  return {{"GET", "/echo", true, false, echo},         {"POST", "/echo", true, false, echo},
+          {"GET", "/below/*", true, false, echo},      {"GET", "/stream", true, false, stream},
+          {"GET", "/wait", true, false, wait},         {"POST", "/busy", true, false, fail_in_handler},
+          {"GET", "/gives_up", true, false, give_up},  {"GET", "/cuts", true, false, give_up_stream},
+          {"GET", "/gone", true, false, tell_gone},    {"POST", "/model", true, true, echo},
           {"POST", "/progress", true, false, progress}};
 }
 

@@ -6,6 +6,7 @@ Usage: serve_test.py PROGRAM [unittest options]. Needs smollm2-135m; standard li
 """
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -85,6 +86,18 @@ class Starting(ServeTest):
         self.assertTrue(server.address.startswith("http://[::1]:"))
         models = json.loads(self.connect(server).request("GET", "/v1/models").body)
         self.assertEqual([model["id"] for model in models["data"]], ["näme"])
+
+    def test_the_page_is_there_before_the_model(self):
+        server = self.serve("--api-key", "k", ok=False)
+        connection = self.connect(server)
+        page = connection.request("GET", "/")
+        self.assertEqual((page.status, page.headers["content-type"]), (200, "text/html; charset=utf-8"))
+        self.assertIn("default-src 'none'", page.headers["content-security-policy"])
+        self.assertNotIn("unsafe", page.headers["content-security-policy"])
+        self.assertEqual(connection.request("GET", "/", headers=f"If-None-Match: {page.headers['etag']}\r\n").status, 304)
+        self.assertEqual(connection.request("HEAD", "/index.html").headers["content-length"], str(len(page.body)))
+        for script in re.findall(r'(?:src|href)="/?([\w.]+)"', page.body.decode()):
+            self.assertEqual(connection.request("GET", "/" + script).status, 200, script)
 
     def test_what_is_wrong_is_told_at_once(self):
         model = require_model(MODEL)

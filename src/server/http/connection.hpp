@@ -1,7 +1,8 @@
 // One client's connection: reads a request, has it answered, and goes on to the next. Its strand runs everything but
-// what is under the mutex: the answer, which comes from any thread (connection_responder.hpp), is put together there and waits for the
-// strand to write it. One read is outstanding at all times, also while an answer is made: bytes that come are requests
-// sent ahead, the end of the stream is a client that has gone. One lazy timer watches over all deadlines.
+// what is under the mutex: the answer, which comes from any thread (connection_responder.hpp), is put together there
+// and waits for the strand to write it. One read is outstanding at all times, also while an answer is made: bytes that
+// come are requests sent ahead, the end of the stream is a client that has gone. One lazy timer watches over all
+// deadlines.
 #pragma once
 
 #include <array>
@@ -93,13 +94,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::starting;
   Admission admission_;
   std::array<char, size_t{16} << 10> input_ = {};
-  bool is_refused_ = false;   // there are too many connections
-  bool reading_ = false;      // a read is outstanding
-  bool at_end_ = false;       // the client sends nothing any more
-  bool leaves_body_ = false;  // unread, since the request was refused
-  size_t counted_body_ = 0;   // in HttpShared::body_bytes
-  bool receiving_ = false;    // a request's first byte has come
-  Clock::time_point since_;   // then; otherwise since when it is idle
+  bool is_refused_ = false;      // there are too many connections
+  bool reading_ = false;         // a read is outstanding
+  bool at_end_ = false;          // the client sends nothing any more
+  bool leaves_body_ = false;     // unread, since the request was refused
+  size_t counted_body_ = 0;      // in HttpShared::body_bytes
+  bool receiving_ = false;       // a request's first byte has come
+  Clock::time_point since_;      // then; otherwise since when it is idle
   Clock::time_point finish_at_;  // the latest end of the phase `finishing`
   bool timer_set_ = false;
   Clock::time_point timer_at_;
@@ -109,15 +110,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point written_at_;
 
   std::mutex mutex_;
-  std::string pending_;         // to be written next
-  size_t unsent_ = 0;           // bytes of pending_ and the rest of output_
-  bool flush_posted_ = false;   // the strand will look at pending_
-  bool gone_ = false;           // nothing can be sent any more
-  bool ended_ = false;          // the answer is complete in pending_
-  bool streaming_ = false;      // the answer is a stream of events
-  bool chunked_ = false;        // in chunks
-  bool closes_after_ = false;   // this answer
-  int status_ = 0;              // of this answer
+  std::string pending_;        // to be written next
+  size_t unsent_ = 0;          // bytes of pending_ and the rest of output_
+  bool flush_posted_ = false;  // the strand will look at pending_
+  bool gone_ = false;          // nothing can be sent any more
+  bool ended_ = false;         // the answer is complete in pending_
+  bool streaming_ = false;     // the answer is a stream of events
+  bool chunked_ = false;       // in chunks
+  bool closes_after_ = false;  // this answer
+  int status_ = 0;             // of this answer
   std::function<void()> on_gone_;
 };
 

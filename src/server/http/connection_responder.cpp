@@ -48,8 +48,7 @@ bool ConnectionResponder::keeps_alive() const {
 }
 
 void ConnectionResponder::send(HttpResponse response) try {
-  ResponseHead head{
-      .status = response.status, .content_type = response.content_type, .keeps_alive = keeps_alive()};
+  ResponseHead head{.status = response.status, .content_type = response.content_type, .keeps_alive = keeps_alive()};
   // "No content" and "not modified" have no body, and say nothing of its length.
   if (response.status != kNoContent && response.status != kNotModified) head.content_length = response.body.size();
   std::string text = format_head(head, response.headers, common_);

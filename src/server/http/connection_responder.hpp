@@ -12,8 +12,8 @@ namespace minfer::server {
 class ConnectionResponder : public Responder {
  public:
   struct Framing {
-    bool keeps_alive = true;    // the client wants to go on
-    bool is_chunkable = true;   // HTTP/1.1
+    bool keeps_alive = true;       // the client wants to go on
+    bool is_chunkable = true;      // HTTP/1.1
     bool leaves_out_body = false;  // HEAD
   };
 

@@ -35,8 +35,8 @@ struct HttpResponse {
 
 // The way back to one client. All calls are thread-safe, never block and never throw; what is sent to a client that has
 // gone is dropped. Either send() once, or begin_events(), any number of send_event(), and end_events(). A client that
-// does not read its events is dropped at a limit; a stream that is silent says a comment now and then. Let go without an
-// answer, it answers 500.
+// does not read its events is dropped at a limit; a stream that is silent says a comment now and then. Let go without
+// an answer, it answers 500.
 class Responder {
  public:
   virtual ~Responder() = default;

@@ -26,7 +26,7 @@ namespace {
 // Beyond the limit of connections so many more are told so; others are closed without a word.
 constexpr size_t kMostRefused = 64;
 // Where the system has no more file descriptors, it is asked again later.
-constexpr std::chrono::milliseconds kAcceptPause(100);
+constexpr std::chrono::seconds kAcceptPause(1);
 // For connections to notice that they were closed.
 constexpr std::chrono::seconds kMostStopTime(2);
 
@@ -41,8 +41,8 @@ tcp::acceptor listen(asio::io_context& io, const HttpOptions& options) {
   const auto found = tcp::resolver(io).resolve(options.host, fmt::to_string(options.port),
                                                tcp::resolver::passive | tcp::resolver::numeric_service, error);
   if (error) {
-    fail(ErrorCode::io, "--host {}: {}; expected an address of this machine, such as 127.0.0.1 or 0.0.0.0", options.host,
-         error.message());
+    fail(ErrorCode::io, "--host {}: {}; expected an address of this machine, such as 127.0.0.1 or 0.0.0.0",
+         options.host, error.message());
   }
   for (const auto& entry : found) {
     const tcp::endpoint endpoint = entry.endpoint();
@@ -67,13 +67,15 @@ struct HttpServer::Listener {
         work(asio::make_work_guard(shared->io)) {}
 
   void accept() {
-    acceptor.async_accept(asio::any_io_executor(asio::make_strand(shared->io)),
-                          [this](const ErrorCodeOf& error, tcp::socket socket) { on_accept(error, std::move(socket)); });
+    acceptor.async_accept(
+        asio::any_io_executor(asio::make_strand(shared->io)),
+        [this](const ErrorCodeOf& error, tcp::socket socket) { on_accept(error, std::move(socket)); });
   }
 
   void on_accept(const ErrorCodeOf& error, tcp::socket socket) {
     if (!acceptor.is_open()) return;
     if (error) {
+      log(LogLevel::warning, "a connection could not be taken: {}", error.message());
       pause.expires_after(kAcceptPause);
       pause.async_wait([this](const ErrorCodeOf& stopped) {
         if (!stopped && acceptor.is_open()) accept();
@@ -92,8 +94,8 @@ struct HttpServer::Listener {
     ErrorCodeOf ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     const asio::any_io_executor executor = socket.get_executor();
-    auto transport = shared->tls ? make_tls_transport(std::move(socket), *shared->tls)
-                                 : make_plain_transport(std::move(socket));
+    auto transport =
+        shared->tls ? make_tls_transport(std::move(socket), *shared->tls) : make_plain_transport(std::move(socket));
     const auto connection = std::make_shared<Connection>(shared, std::move(transport), executor);
     bool is_refused = false;
     {

@@ -17,10 +17,10 @@ namespace minfer::server {
 
 // What is decided of a request by its head, before its body is read.
 struct Admission {
-  Handler handler;             // gets the request once it is there; empty: it is refused
-  HttpResponse refusal = {};   // with that
-  Headers headers = {};        // of its answer, whatever that will be
-  std::string endpoint = {};   // for the count of answers
+  Handler handler;            // gets the request once it is there; empty: it is refused
+  HttpResponse refusal = {};  // with that
+  Headers headers = {};       // of its answer, whatever that will be
+  std::string endpoint = {};  // for the count of answers
 };
 
 struct HttpCallbacks {

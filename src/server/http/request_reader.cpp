@@ -90,8 +90,8 @@ RequestReader::State RequestReader::advance() {
     return refuse(431, fmt::format("the request's head is larger than the limit of {} bytes", max_header_bytes_));
   }
   if (p.error == http::error::body_limit || p.error == http::error::buffer_overflow) {
-    return refuse(413, fmt::format("the request's body is larger than the limit of {} bytes (--max-body)",
-                                   max_body_bytes_));
+    return refuse(413,
+                  fmt::format("the request's body is larger than the limit of {} bytes (--max-body)", max_body_bytes_));
   }
   if (p.error) return refuse(400, parse_fault());
   request_.body = std::move(p.parser->get().body());

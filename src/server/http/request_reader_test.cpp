@@ -94,7 +94,8 @@ TEST(RequestReader, Limits) {
     EXPECT_EQ(status(head + "Content-Length: 101\r\n\r\n", step), 413);
     EXPECT_EQ(status(head + "Content-Length: 100\r\n\r\n" + std::string(kBodyBytes, 'a'), step), 0);
     EXPECT_EQ(status(head + "Transfer-Encoding: chunked\r\n\r\n65\r\n", step), 413);
-    EXPECT_EQ(status(head + "Transfer-Encoding: chunked\r\n\r\n33\r\n" + std::string(51, 'a') + "\r\n33\r\n", step), 413);
+    EXPECT_EQ(status(head + "Transfer-Encoding: chunked\r\n\r\n33\r\n" + std::string(51, 'a') + "\r\n33\r\n", step),
+              413);
     EXPECT_EQ(status("GET /x HTTP/1.1\r\n\r\n", step), 400);
     EXPECT_EQ(status(head + "Host: y\r\n\r\n", step), 400);
     EXPECT_EQ(status(head + "Transfer-Encoding: gzip\r\n\r\n", step), 501);

@@ -12,7 +12,7 @@ namespace minfer::server {
 
 struct ResponseHead {
   int status = 200;
-  std::string_view content_type;               // empty: no such header
+  std::string_view content_type;              // empty: no such header
   std::optional<size_t> content_length = {};  // of the body; none: it comes in chunks, or until the end
   bool chunked = false;
   bool keeps_alive = true;

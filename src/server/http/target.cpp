@@ -36,8 +36,8 @@ void check_characters(std::string_view target) {
   for (const char c : target) {
     const auto byte = static_cast<unsigned char>(c);
     if (is_control(byte) || byte >= 0x80 || c == ' ' || c == '#' || c == '\\') {
-      fail(ErrorCode::invalid_input, "the request's target has the byte 0x{:02X} in it, which has to be written as %{:02X}",
-           byte, byte);
+      fail(ErrorCode::invalid_input,
+           "the request's target has the byte 0x{:02X} in it, which has to be written as %{:02X}", byte, byte);
     }
   }
 }
@@ -60,7 +60,8 @@ std::string decode_path(std::string_view path) {
     decoded += static_cast<char>(byte);
     i += 2;
   }
-  if (find_malformed_utf8(decoded) != std::string::npos) fail(ErrorCode::invalid_input, "the request's path is not UTF-8");
+  if (find_malformed_utf8(decoded) != std::string::npos)
+    fail(ErrorCode::invalid_input, "the request's path is not UTF-8");
   return decoded;
 }
 

@@ -78,15 +78,16 @@ constexpr unsigned char kAlpnHttp11[] = "\x08http/1.1";
 int choose_protocol(SSL*, const unsigned char** out, unsigned char* out_size, const unsigned char* offered,
                     unsigned int offered_size, void*) {
   unsigned char* chosen = nullptr;
-  const int answer = SSL_select_next_proto(&chosen, out_size, kAlpnHttp11, sizeof kAlpnHttp11 - 1, offered, offered_size);
+  const int answer =
+      SSL_select_next_proto(&chosen, out_size, kAlpnHttp11, sizeof kAlpnHttp11 - 1, offered, offered_size);
   *out = chosen;
   return answer == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
 }
 
 void check_loaded(const ErrorCodeOf& error, std::string_view option, const std::string& file) {
   if (error) {
-    fail(ErrorCode::io, "{} {}: {}; expected a PEM file, and a key that fits the certificate and has no passphrase", option,
-         file, error.message());
+    fail(ErrorCode::io, "{} {}: {}; expected a PEM file, and a key that fits the certificate and has no passphrase",
+         option, file, error.message());
   }
 }
 

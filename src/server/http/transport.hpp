@@ -1,5 +1,6 @@
-// A connection's bytes, plain or under TLS: the one difference between the two is in here. All calls and all completions
-// are on the connection's strand; at most one read and one write are outstanding. Files outside http/ don't see this.
+// A connection's bytes, plain or under TLS: the one difference between the two is in here. All calls and all
+// completions are on the connection's strand; at most one read and one write are outstanding. Files outside http/ don't
+// see this.
 #pragma once
 
 #include <boost/asio/buffer.hpp>
