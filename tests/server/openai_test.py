@@ -244,7 +244,8 @@ class Tools(EndpointTest):
         call = {"id": "call_1", "type": "function", "function": {"name": "add", "arguments": '{"a": 20, "b": 22}'}}
         answer = self.chat(messages=[{"role": "user", "content": "What is 20 + 22? Use the tool."},
                                      {"role": "assistant", "content": None, "tool_calls": [call]},
-                                     {"role": "tool", "tool_call_id": "call_1", "content": "42"}], tools=[ADD], max_tokens=40)
+                                     {"role": "tool", "tool_call_id": "call_1", "content": "42"}], tools=[ADD], tool_choice="none",
+                           max_tokens=40)
         self.assertIn("42", answer.choices[0].message.content)
 
     def test_response_formats(self):
@@ -296,7 +297,8 @@ class Tools(EndpointTest):
                             {"type": "function_call_output", "call_id": call.call_id, "output": "42"}]
         for item in items:
             item.pop("parsed_arguments", None)
-        last = self.client.responses.create(model=self.model, input=items, tools=[tool], temperature=0, max_output_tokens=40)
+        last = self.client.responses.create(model=self.model, input=items, tools=[tool], tool_choice="none",
+                                            temperature=0, max_output_tokens=40)
         self.assertIn("42", last.output_text)
 
     def test_the_client_parses_structured_output(self):

@@ -151,7 +151,7 @@ std::string render_chat(const PreparedModel& model, const ChatRequest& request) 
 }
 
 PreparedChat prepare_chat(PreparedModel& model, const ChatRequest& request) {
-  const chat::OutputFormat& format = model.prompt.format();
+  const chat::OutputFormat format = answer_format(model.prompt.format(), request.constraint, request.tools);
   PreparedChat prepared;
   prepared.prompt = render_chat(model, request);
   const std::vector<int32_t> tokens = model.prompt.encode(prepared.prompt);

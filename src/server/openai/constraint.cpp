@@ -8,10 +8,16 @@
 #include "engine/grammar/json_schema.hpp"
 #include "server/api_error.hpp"
 #include "server/json_writer.hpp"
+#include "server/tool_grammar.hpp"
 
 namespace minfer::server::openai {
 
 namespace grammar = engine::grammar;
+namespace {
+
+constexpr std::string_view kToolsParam = "tools";
+
+}  // namespace
 
 Constraint read_response_format(Fields format, bool flat) {
   enum Type : size_t { text, json_object, json_schema };
@@ -113,6 +119,22 @@ std::string key_of(const Constraint& constraint, const ToolUse& tools, bool in_r
 
 }  // namespace
 
+chat::OutputFormat answer_format(const chat::OutputFormat& format, const Constraint& constraint, const ToolUse& tools) {
+  chat::OutputFormat chosen = format;
+  const bool is_json =
+      constraint.kind == Constraint::Kind::json_object || constraint.kind == Constraint::Kind::json_schema;
+  if (is_json && format.tools->channels) {
+    throw ApiFailure({.status = 400,
+                      .message = fmt::format("{}: answers of this model come in channels, which are not held to a "
+                                             "format yet; ask for JSON in a message",
+                                             constraint.param),
+                      .param = constraint.param,
+                      .code = "unsupported"});
+  }
+  if (!tools.tools.empty() && (tools.required || is_json)) chosen.tools = &forced_tool_syntax(format, tools.tools);
+  return chosen;
+}
+
 GrammarCache::Compiled GrammarCache::cached(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto place = places_.find(key);
@@ -133,13 +155,27 @@ void GrammarCache::keep(const std::string& key, const Compiled& grammar) {
 
 namespace {
 
-// The node that an answer matches whole. Errors: those of the front ends.
-grammar::Ast make_ast(const Constraint& constraint, bool in_reasoning, const chat::OutputFormat& format) {
+// Schemas are read as authors mostly mean them: an object that lists properties has no others.
+constexpr grammar::SchemaOptions kSchemaOptions{.open = false};
+
+// What an answer is, behind its reasoning: calls, a document, or where both may be either of them.
+grammar::NodeId add_answer(grammar::AstBuilder& builder, const Constraint& constraint, const ToolUse& tools,
+                           const chat::OutputFormat& format) {
+  std::vector<grammar::NodeId> ways;
+  if (!tools.tools.empty()) ways.push_back(add_tool_calls(builder, format, tools.tools, tools.parallel));
+  if (tools.required) return ways.front();
+  ways.push_back(constraint.kind == Constraint::Kind::json_schema
+                     ? grammar::add_json_schema(builder, constraint.schema, kSchemaOptions)
+                     : grammar::add_json_object(builder, kSchemaOptions));
+  return ways.size() == 1 ? ways.front() : builder.alternatives(std::move(ways));
+}
+
+// Errors: those of the front ends.
+grammar::Ast make_ast(const Constraint& constraint, const ToolUse& tools, const chat::OutputFormat& format,
+                      bool in_reasoning) {
   if (constraint.kind == Constraint::Kind::gbnf) return grammar::parse_gbnf(constraint.gbnf, "grammar");
   grammar::AstBuilder builder;
-  grammar::NodeId node = constraint.kind == Constraint::Kind::json_schema
-                             ? grammar::add_json_schema(builder, constraint.schema)
-                             : grammar::add_json_object(builder);
+  grammar::NodeId node = add_answer(builder, constraint, tools, format);
   if (in_reasoning && format.reasoning != nullptr) {
     const grammar::NodeId spaces = builder.repeat(builder.code_class({{'\n', '\n'}, {' ', ' '}}), 0, 4);
     node = add_after_mark(builder, format.reasoning->close, builder.sequence({spaces, node}));
@@ -154,16 +190,17 @@ grammar::Ast make_ast(const Constraint& constraint, bool in_reasoning, const cha
 std::shared_ptr<const grammar::Grammar> GrammarCache::find(const Constraint& constraint, const ToolUse& tools,
                                                            const chat::OutputFormat& format, bool in_reasoning) {
   if (constraint.kind == Constraint::Kind::none && !tools.required) return nullptr;
+  const std::string param = tools.required ? std::string(kToolsParam) : constraint.param;
   const std::string key = key_of(constraint, tools, in_reasoning);
   if (Compiled found = cached(key)) return found;
   try {
-    const Compiled compiled = grammar::compile(make_ast(constraint, in_reasoning, format), tokens_);
+    const Compiled compiled = grammar::compile(make_ast(constraint, tools, format, in_reasoning), tokens_);
     keep(key, compiled);
     return compiled;
   } catch (const Error& error) {
     throw ApiFailure({.status = 400,
-                      .message = fmt::format("{}: {}", constraint.param, error.what()),
-                      .param = constraint.param,
+                      .message = fmt::format("{}: {}", param, error.what()),
+                      .param = param,
                       .code = error.code() == ErrorCode::unsupported ? "unsupported_schema" : "invalid_schema"});
   }
 }

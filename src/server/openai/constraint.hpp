@@ -44,7 +44,8 @@ class GrammarCache {
   explicit GrammarCache(std::shared_ptr<const engine::grammar::TokenTable> tokens) : tokens_(std::move(tokens)) {}
 
   // The grammar of an answer under both; null where it is free. `reasoning`: the answer begins within reasoning, and
-  // what holds it comes behind the closing mark. Any thread; compiles in the caller's. Errors: ApiFailure, naming the
+  // what holds it comes behind the closing mark. `format` has a syntax in which calls can be forced, where there are
+  // tools (answer_format). Any thread; compiles in the caller's. Errors: ApiFailure, naming the
   // field.
   std::shared_ptr<const engine::grammar::Grammar> find(const Constraint& constraint, const ToolUse& tools,
                                                        const chat::OutputFormat& format, bool in_reasoning);
@@ -64,6 +65,10 @@ class GrammarCache {
   std::list<Entry> entries_;  // the latest used first
   std::unordered_map<std::string_view, std::list<Entry>::iterator> places_;
 };
+
+// The format of answers under both: the model's own, unless calls can't be forced in it. Errors: ApiFailure for what is
+// held to JSON where the format has no place for it.
+chat::OutputFormat answer_format(const chat::OutputFormat& format, const Constraint& constraint, const ToolUse& tools);
 
 // A node for any text up to and with `mark` (not empty, ASCII), then `rest`.
 engine::grammar::NodeId add_after_mark(engine::grammar::AstBuilder& builder, std::string_view mark,

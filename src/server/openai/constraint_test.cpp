@@ -65,6 +65,80 @@ TEST(GrammarCache, CompilesATextOnce) {
   EXPECT_TRUE(dropped.expired());
 }
 
+// Whether the tokens of `text` (a byte each) may be drawn, and end an answer.
+bool may_be_answer(const std::shared_ptr<const engine::grammar::Grammar>& grammar, std::string_view text) {
+  engine::grammar::Matcher matcher(grammar);
+  for (const char byte : text) {
+    const auto token = static_cast<unsigned char>(byte);
+    if ((matcher.mask()[token / 32] >> (token % 32) & 1) == 0) return false;
+    matcher.accept(token);
+  }
+  return matcher.is_complete();
+}
+
+struct Answers {
+  explicit Answers(
+      std::string_view template_source = "<think></think>{{ tools }}<tool_call>\n{\"name\": x, \"arguments\": y}")
+      : cache(engine::grammar::make_token_table(model.tokenizer)),
+        format(chat::detect_output_format(template_source, [](std::string_view) { return false; })) {}
+
+  std::shared_ptr<const engine::grammar::Grammar> find(const std::string& response_format, const ToolUse& tools,
+                                                       bool in_reasoning) {
+    const chat::Value body = parse_body(response_format);
+    Fields fields(body, "response_format", true);
+    const Constraint constraint = read_response_format(fields, false);
+    return cache.find(constraint, tools, answer_format(format, constraint, tools), in_reasoning);
+  }
+
+  test::TestModel model;
+  GrammarCache cache;
+  chat::OutputFormat format;
+};
+
+constexpr const char* kAge = R"({"type": "json_schema", "json_schema": {"name": "s", "schema": {"type": "object",
+    "properties": {"age": {"type": "integer"}}, "required": ["age"]}}})";
+
+ToolUse add_tool(bool required) {
+  ToolUse use;
+  use.tools = {{"add", chat::value_from_json(R"({"type": "object", "properties": {"a": {"type": "integer"}},
+                                                 "required": ["a"]})")}};
+  use.required = required;
+  return use;
+}
+
+TEST(GrammarCache, HoldsToTheSchemaBehindReasoning) {
+  Answers answers;
+  const auto plain = answers.find(kAge, {}, false);
+  EXPECT_TRUE(may_be_answer(plain, R"({"age": 36})"));
+  EXPECT_FALSE(may_be_answer(plain, R"({"age": "36"})"));
+  EXPECT_FALSE(may_be_answer(plain, R"({"age": 36, "x": 1})")) << "the schema lists its properties";
+  EXPECT_FALSE(may_be_answer(plain, "hm</think>{\"age\": 36}"));
+  const auto behind = answers.find(kAge, {}, true);
+  EXPECT_TRUE(may_be_answer(behind, "hm <b></think>\n\n{\"age\": 36}"));
+  EXPECT_FALSE(may_be_answer(behind, "{\"age\": 36}"));
+}
+
+TEST(GrammarCache, ToolsAreForcedOrLeftToTheModel) {
+  Answers answers;
+  constexpr const char* kText = R"({"type": "text"})";
+  constexpr const char* kCall = "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"a\": 1}}\n</tool_call>";
+  EXPECT_EQ(answers.find(kText, add_tool(false), false), nullptr);
+  const auto forced = answers.find(kText, add_tool(true), false);
+  EXPECT_TRUE(may_be_answer(forced, kCall));
+  EXPECT_FALSE(may_be_answer(forced, "no"));
+  const auto either = answers.find(kAge, add_tool(false), false);
+  EXPECT_TRUE(may_be_answer(either, kCall));
+  EXPECT_TRUE(may_be_answer(either, R"({"age": 36})"));
+  EXPECT_FALSE(may_be_answer(either, "no"));
+}
+
+TEST(GrammarCache, ChannelsHaveNoPlaceForJsonYet) {
+  Answers answers("<|channel|>analysis<|message|> {{ tools }} <|start|>assistant<|channel|>commentary to=functions.");
+  ASSERT_TRUE(answers.format.tools->channels);
+  EXPECT_THAT(failure_of([&] { answers.find(kAge, {}, false); }),
+              HasSubstr("400 response_format.json_schema.schema unsupported: "));
+}
+
 TEST(GrammarCache, ErrorsNameTheField) {
   const test::TestModel model;
   GrammarCache cache(engine::grammar::make_token_table(model.tokenizer));
