@@ -212,7 +212,8 @@ void AnswerThread::abandon(Running& job) {
 
 void AnswerThread::fail_job(const std::shared_ptr<Running>& job, const ApiError& error) {
   if (job->over || job->open == 0) return;
-  if (error.status >= 500) log(LogLevel::error, "{}: {}", job->job.endpoint, error.message);
+  // What a drain ends is the server's to tell.
+  if (error.status == 500) log(LogLevel::error, "{}: {}", job->job.endpoint, error.message);
   abandon(*job);
   job->job.answer->fail(error);
 }
