@@ -175,7 +175,6 @@ bool OutputParser::State::step_mark(bool final, bool& waits) {
     shortest = std::min(shortest, mark.text.size());
     switch (mark.meaning) {
       case Mark::Meaning::call: {
-        if (mark.opener->at_beginning && !fresh_) break;
         const Fit fit = try_head(output::match_head(syntax_, *mark.opener, pending, final), 0);
         if (fit != Fit::no) return fit == Fit::yes;
         break;

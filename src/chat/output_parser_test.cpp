@@ -200,7 +200,9 @@ TEST(OutputParser, ReadsHermesWithoutItsMarks) {
   EXPECT_EQ(parsed("hermes", call), "0:addA({})E");
   EXPECT_EQ(parsed("hermes", "```json\n" + call + "\n```"), "0:addA({})E");
   EXPECT_EQ(parsed("hermes", "<tools>\n" + call + "\n</tools>"), "0:addA({})E");
+  EXPECT_EQ(parsed("hermes", "So:\n```json\n" + call + "\n```\nThere."), "C(So:)0:addA({})EC(There.)");
   EXPECT_EQ(parsed("hermes", "So: " + call), "C(So: " + call + ")");
+  EXPECT_EQ(parsed("hermes", "```json\n{\"name\": \"add\"}\n```"), "C(```json\n{\"name\": \"add\"}\n```)");
 }
 
 TEST(OutputParser, ReadsNamesWithIds) {

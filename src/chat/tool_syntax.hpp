@@ -43,7 +43,8 @@ struct ToolSyntax {
   // What a model may put before NAME and name_end besides: an id that is skipped.
   std::string_view id_mark = {};
   bool json_object = false;  // call_begin ... call_end is a JSON object with the name and the arguments as fields
-  bool bare = false;         // such an object (or a list of them) at the very beginning of the answer is a call as well
+  // Such an object (or a list of them) at the very beginning of the answer or in a ```json block is a call as well.
+  bool bare = false;
   bool parallel = true;      // several calls in one answer
   bool channels = false;     // the answer is cut into channels: gpt-oss
   bool cdata = false;        // a value may be wrapped in <![CDATA[ and ]]>

@@ -263,7 +263,7 @@ CallSyntax make_call_syntax(const ToolSyntax& row, const std::vector<ToolSignatu
 }
 
 CallHead match_head(const CallSyntax& syntax, const Opener& opener, std::string_view text, bool final) {
-  CallHead head = match_objects(syntax, text, opener.mark.size(), final, false);
+  CallHead head = match_objects(syntax, text, opener.mark.size(), final, opener.needs_arguments);
   if (head.fit == Fit::yes) head.closer = opener.closer;
   if (head.fit != Fit::no || opener.object_only) return head;
   CallHead named = match_named(syntax, text, 0, final);

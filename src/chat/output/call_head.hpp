@@ -17,7 +17,7 @@ struct Opener {
   std::string_view mark;
   std::string_view closer = {};  // behind a call written as a JSON object
   bool object_only = false;      // a JSON object must follow
-  bool at_beginning = false;     // counts at the beginning of the answer only
+  bool needs_arguments = false;  // a name alone is no call
 };
 
 // What the parser looks for, made once an answer from a row and the tools.
