@@ -38,7 +38,7 @@ constexpr int kSweepPanels = 2;
 constexpr int64_t kPrefetchBytes = 4096;
 
 // Columns a sweep: as many as 16 registers hold with the integer sums of two panels.
-constexpr int kSweepColumns = 4;
+constexpr int kSweepColumns = 6;
 
 // Columns that are streamed. In a sweep both panels share a broadcast, and the sums of some columns stay in registers:
 // worth its way through memory from here on. Measured on Zen 4.
