@@ -6,8 +6,7 @@
 // Threads: one engine thread owns a device and makes all calls but name() and memory(), which any thread may make.
 // Life: WeightSet, KvStore, Workspace and Executable are used only while their Backend lives.
 //
-// A model may be cut into parts for several devices (split.hpp). Weight ids, layers and KV groups keep the whole
-// model's numbering on each of them; a device just has fewer.
+// Parts of a model (split.hpp) keep the whole model's numbering of weights, layers and KV groups on each device.
 #pragma once
 
 #include <array>
@@ -100,8 +99,7 @@ struct StepData {
   std::span<const SequenceStep> sequences;  // cover the rows in order
   // One an output row: tokens are to be drawn, on a device that draws. Empty: the logits are wanted.
   std::span<const RowDraw> draws = {};
-  // The hidden state of the output rows is wanted, not their logits: for a shape of that kind (StepKind::hidden).
-  bool hidden = false;
+  bool hidden = false;  // the hidden state of the output rows is wanted, not their logits (StepKind::hidden)
 
   // Whether anything but drawn tokens comes back.
   bool gives_logits() const { return !output_rows.empty() && draws.empty(); }
@@ -109,12 +107,10 @@ struct StepData {
 
 // What a step gave, valid until the next one is submitted in the same workspace.
 struct StepResult {
-  // f32 [outputs][vocabulary], or [outputs][width] of the hidden state; none from a part without, nor where tokens are
-  // drawn.
+  // f32 [outputs][vocabulary], or [outputs][width] of the hidden state; none from a part without, nor of drawn tokens.
   std::span<const float> logits;
   std::span<const Drawn> drawn;  // one a row of its draws
-  // [draws][kMostTopLogprobs], where a draw asks for the likeliest tokens: of an ok row as many as it asks for and as
-  // there are, descending, ties by id.
+  // [draws][kMostTopLogprobs], where a draw asks for the likeliest tokens: as many as it asks for, descending.
   std::span<const TokenLogprob> top = {};
 };
 

@@ -18,7 +18,7 @@ import sys
 import time
 import unittest
 
-from program import GOLDEN, TINY, ProgramTest, split_model, with_architecture, with_metadata
+from program import GOLDEN, TEXT, TINY, ProgramTest, split_model, with_architecture, with_metadata
 
 SMOLLM = "smollm2-135m"
 LLAMA = TINY / "llama.gguf"
@@ -26,7 +26,6 @@ QWEN2 = TINY / "qwen2.gguf"
 COMMANDS = ["run", "plan", "info", "list", "tokenize", "detokenize", "render", "bench", "perplexity"]
 TIMINGS = (r"minfer: prompt \d+ tokens in \d+\.\d\d s \(\d+\.\d tokens/s\), "
            r"generated (\d+) tokens in \d+\.\d\d s \(\d+\.\d tokens/s\), seed (\d+)\n")
-TEXT = "It was the best of times, it was the worst of times; we had everything before us. " * 40
 
 
 class Help(ProgramTest):
@@ -583,21 +582,6 @@ class Measures(ProgramTest):
         self.refused(2, "exists already", "bench", "--synthetic", "smollm2-135m:q4_0", "--keep", path)
         self.refused(2, "--keep goes with --synthetic", "bench", LLAMA, "--keep", path)
         self.refused(3, "no vocabulary", "run", path, "hi")
-
-    def test_perplexity(self):
-        text = self.write("text.txt", TEXT)
-        one = json.loads(self.ok("perplexity", LLAMA, text, "-c", "64", "--json", "-t", "1").out)
-        two = json.loads(self.ok("perplexity", LLAMA, text, "-c", "64", "--json", "-t", "2").out)
-        self.assertEqual(one, two)
-        self.assertEqual((one["window"], one["scored_tokens"]), (64, one["windows"] * 31))
-        self.assertTrue(100 < one["perplexity"] < 1000 and math.isfinite(one["standard_error"]), one)  # random: about 288
-        first = json.loads(self.ok("perplexity", LLAMA, "-", "-c", "64", "--json", "--windows", "1", stdin=TEXT.encode()).out)
-        self.assertEqual(first["windows"], 1)
-        self.assertRegex(self.ok("perplexity", LLAMA, text, "-c", "64").out, r"\Aperplexity \d+\.\d{4} \+- \d+\.\d{4} \(")
-        self.refused(2, "need at least 1024", "perplexity", LLAMA, "-", "-c", "512", stdin=b"short")
-        self.refused(2, "at least 4", "perplexity", LLAMA, text, "-c", "2")
-        real = json.loads(self.ok("perplexity", self.model(SMOLLM), text, "-c", "64", "--windows", "2", "--json").out)
-        self.assertTrue(1 < real["perplexity"] < 30, real)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Tests of the engine's options on the command line: sessions, shifting, speculation, streams that decode together.
+"""Tests of the engine's options on the command line: sessions, shifting, speculation, streams that decode together, perplexity.
 
 Usage: engine_cli_test.py PROGRAM [unittest options]. Most run on the tiny models of tests/golden; chats
 take smollm2-135m.
 """
 
 import json
+import math
 import os
 import re
 import resource
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import unittest
 
-from program import TINY, ProgramTest
+from program import TEXT, TINY, ProgramTest
 
 SMOLLM = "smollm2-135m"
 LLAMA = TINY / "llama.gguf"
@@ -175,6 +176,23 @@ class Parallel(ProgramTest):
         self.assertEqual([row["name"] for row in result["rows"]], ["tg4", "tg4@b3", "tg4@d8", "tg4@d8@b3"])
         self.assertTrue(all(row["tokens_per_second"] > 0 for row in result["rows"]))
         self.refused(2, "--parallel", "bench", LLAMA, "--parallel", "1025")
+
+
+class Perplexity(ProgramTest):
+    def test_of_windows(self):
+        text = self.write("text.txt", TEXT)
+        one = json.loads(self.ok("perplexity", LLAMA, text, "-c", "64", "--json", "-t", "1").out)
+        two = json.loads(self.ok("perplexity", LLAMA, text, "-c", "64", "--json", "-t", "2").out)
+        self.assertEqual(one, two)
+        self.assertEqual((one["window"], one["scored_tokens"]), (64, one["windows"] * 31))
+        self.assertTrue(100 < one["perplexity"] < 1000 and math.isfinite(one["standard_error"]), one)  # random: about 288
+        first = json.loads(self.ok("perplexity", LLAMA, "-", "-c", "64", "--json", "--windows", "1", stdin=TEXT.encode()).out)
+        self.assertEqual(first["windows"], 1)
+        self.assertRegex(self.ok("perplexity", LLAMA, text, "-c", "64").out, r"\Aperplexity \d+\.\d{4} \+- \d+\.\d{4} \(")
+        self.refused(2, "need at least 1024", "perplexity", LLAMA, "-", "-c", "512", stdin=b"short")
+        self.refused(2, "at least 4", "perplexity", LLAMA, text, "-c", "2")
+        real = json.loads(self.ok("perplexity", self.model(SMOLLM), text, "-c", "64", "--windows", "2", "--json").out)
+        self.assertTrue(1 < real["perplexity"] < 30, real)
 
 
 if __name__ == "__main__":

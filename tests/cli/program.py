@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 TINY = GOLDEN / "tiny"
+TEXT = "It was the best of times, it was the worst of times; we had everything before us. " * 40
 TIMEOUT_S = 300
 
 MODEL_DIR = Path(os.environ.get("MINFER_MODEL_DIR") or Path.home() / ".cache/minfer/models")

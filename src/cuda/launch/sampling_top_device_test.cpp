@@ -1,4 +1,5 @@
-// The likeliest tokens of a row on the card against a full sort of its logits on the host.
+// The likeliest tokens of a row on the card against a full sort of its logits on the host: odd vocabularies, ties,
+// infinities, rows that ask for none beside rows that ask for some.
 #include <gtest/gtest.h>
 
 #include <algorithm>
