@@ -69,10 +69,10 @@ std::string format_head(const ResponseHead& head, const Headers& headers, const 
   if (head.chunked) add("Transfer-Encoding", "chunked");
   add("Connection", head.keeps_alive ? "keep-alive" : "close");
   for (const auto& [name, value] : headers) add(name, value);
-  for (const auto& [name, value] : common) {
+  for (const auto& header : common) {
     const bool is_replaced =
-        std::any_of(headers.begin(), headers.end(), [&name = name](const auto& own) { return own.first == name; });
-    if (!is_replaced) add(name, value);
+        std::any_of(headers.begin(), headers.end(), [&header](const auto& own) { return own.first == header.first; });
+    if (!is_replaced) add(header.first, header.second);
   }
   return text += "\r\n";
 }
