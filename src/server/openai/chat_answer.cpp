@@ -41,7 +41,8 @@ class ChatAnswer : public Answer {
     events_.clear();
     choice.parser.push(token.text, events_);
     const auto is_reasoning = [](const OutputEvent& event) { return event.kind == Kind::reasoning; };
-    if (!events_.empty() && std::all_of(events_.begin(), events_.end(), is_reasoning)) ++usage_.reasoning;
+    const bool is_token = token.id != engine::kNoToken;
+    if (is_token && !events_.empty() && std::all_of(events_.begin(), events_.end(), is_reasoning)) ++usage_.reasoning;
     write_events(part);
     const auto ends_call = [](const OutputEvent& event) { return event.kind == Kind::call_end && !event.cut; };
     return options_.parallel_calls || std::none_of(events_.begin(), events_.end(), ends_call);
