@@ -45,9 +45,9 @@ struct ToolSyntax {
   bool json_object = false;  // call_begin ... call_end is a JSON object with the name and the arguments as fields
   // Such an object (or a list of them) at the very beginning of the answer or in a ```json block is a call as well.
   bool bare = false;
-  bool parallel = true;      // several calls in one answer
-  bool channels = false;     // the answer is cut into channels: gpt-oss
-  bool cdata = false;        // a value may be wrapped in <![CDATA[ and ]]>
+  bool parallel = true;   // several calls in one answer
+  bool channels = false;  // the answer is cut into channels: gpt-oss
+  bool cdata = false;     // a value may be wrapped in <![CDATA[ and ]]>
   // Marks of the answer that are neither call nor text for a reader.
   std::array<std::string_view, 3> dropped = {};
 };
