@@ -106,7 +106,12 @@ class RandomGrammar {
   Ast make() {
     const size_t rules = 1 + below(4);
     for (size_t i = 0; i < rules; ++i) rules_.push_back(builder_.declare("r" + std::to_string(i)));
-    for (const RuleId rule : rules_) builder_.define(rule, node(1 + below(4)));
+    for (const RuleId rule : rules_) {
+      const NodeId body = node(1 + below(4));
+      // Some end with themselves: they are called, and go on as long as they like.
+      const NodeId again = builder_.sequence({body, builder_.reference(rule)});
+      builder_.define(rule, below(3) == 0 ? builder_.alternatives({body, again}) : body);
+    }
     return std::move(builder_).finish(rules_[0]);
   }
 
@@ -263,6 +268,25 @@ TEST(Matcher, NamesAControlToken) {
   matcher = Matcher(grammar);
   matcher.accept('<');
   EXPECT_EQ(matcher.forced(), 'c');
+}
+
+// A token that goes on in a called rule, or behind it: only the second leads to its end.
+TEST(Matcher, LeavesARuleWithinAToken) {
+  const Tokens tokens = small_vocabulary({"xab!", "xab", "ab!", "b!", "!"});
+  Matcher matcher(
+      compile(gbnf("root ::= word \"ab!\"\nword ::= [a-z] word | [a-z]"), std::make_shared<TokenTable>(tokens)));
+  const auto longer = [&] {
+    auto texts = texts_of(matcher, tokens);
+    std::erase_if(texts, [](const std::string& text) { return text.size() < 2 && text != "!"; });
+    return texts;
+  };
+  EXPECT_EQ(longer(), (std::vector<std::string>{"xab!", "xab"}));
+  matcher.accept('x');
+  EXPECT_EQ(longer(), (std::vector<std::string>{"xab!", "xab", "ab!"}));
+  matcher.accept('a');
+  EXPECT_EQ(longer(), (std::vector<std::string>{"xab!", "xab", "ab!", "b!"}));
+  matcher.accept('b');
+  EXPECT_EQ(longer(), (std::vector<std::string>{"!", "xab!", "xab", "ab!", "!"}));
 }
 
 TEST(Matcher, CountsALongRepetition) {
