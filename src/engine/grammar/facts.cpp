@@ -65,7 +65,9 @@ std::vector<char> least_fixpoint(const Ast& ast, Leaf leaf) {
     found.pop_back();
     for (uint32_t i = first_user[id]; i < first_user[id + 1]; ++i) {
       const NodeId user = users[i];
-      if (missing[user] > 0 && --missing[user] == 0) mark(user);
+      if (missing[user] == 0) continue;
+      --missing[user];
+      if (missing[user] == 0) mark(user);
     }
   }
   return holds;
