@@ -33,17 +33,24 @@ namespace {
 constexpr int kLanes = 8;
 constexpr int64_t kBlock = 32;   // elements
 constexpr int kQuads = 8;        // a block
-constexpr int kTileBlocks = 16;  // blocks unpacked at once
+constexpr int kTileBlocks = 16;  // blocks unpacked at once, at most
 constexpr int kSweepPanels = 2;
 constexpr int64_t kPrefetchBytes = 4096;
 
-// Columns a sweep: as many as 16 registers hold with the integer sums of two panels.
+// Columns a sweep: as many as 16 registers hold with the integer sums of two panels. Four are better for prompts, whose
+// products leave less of L1.
 constexpr int kSweepColumns = 6;
+constexpr int64_t kPromptSweepColumns = 4;
 
 // Columns that are streamed. In a sweep both panels share a broadcast, and the sums of some columns stay in registers:
 // worth its way through memory from here on. Measured on Zen 4.
 template <class F>
 constexpr int64_t kMostStreamed = F::kSign == Sign::wide ? kStreamColumns : 5;
+
+// Blocks unpacked at once: twice as many save entries and exits of sweeps, but not where each must turn its activations
+// to x + 128 for one scale a block.
+template <class F>
+constexpr int64_t kTile = F::kSign == Sign::offset && !F::kScaled ? kTileBlocks / 2 : kTileBlocks;
 
 // Where a row of activations has its parts, in bytes.
 struct RowLayout {
@@ -344,7 +351,7 @@ struct alignas(64) Unpacked {
 
 // Bytes of a panel in a tile.
 template <class F>
-constexpr int64_t kTileBytes = kTileBlocks / F::kBlocks * F::kGroupBytes;
+constexpr int64_t kTileBytes = kTile<F> / F::kBlocks * F::kGroupBytes;
 
 // What the next unpack reads, asked for while this one and sweeps compute: with each block a few lines of each panel.
 // All at once would find no free buffers; the hardware's prefetcher does not follow panels that are read in turns.
@@ -628,15 +635,16 @@ void sweep_panels(const LinearTile& tile) {
   const RowLayout layout = row_layout(tile.k);
   const int64_t blocks = tile.k / kBlock;
   const int64_t products_stride = tile.panels_count * kLanes;
-  const int64_t sweeps = (tile.columns + kSweepColumns - 1) / kSweepColumns;
+  const int64_t step = tile.columns > kStreamColumns ? kPromptSweepColumns : kSweepColumns;
+  const int64_t sweeps = (tile.columns + step - 1) / step;
   for (int64_t c = 0; c < tile.columns; ++c) {
     for (int p = 0; p < kPanels; ++p) {
       _mm256_store_ps(tile.products + c * products_stride + p * kLanes, _mm256_setzero_ps());
     }
   }
   Unpacked<F, kPanels> w;
-  for (int64_t first = 0; first < blocks; first += kTileBlocks) {
-    const int64_t count = blocks - first < kTileBlocks ? blocks - first : kTileBlocks;
+  for (int64_t first = 0; first < blocks; first += kTile<F>) {
+    const int64_t count = blocks - first < kTile<F> ? blocks - first : kTile<F>;
     Ahead ahead = next_tile<F, kPanels>(tile, first);
     const std::byte* end = ahead.at + kTileBytes<F>;
     // What the sweeps do not ask for.
@@ -645,7 +653,7 @@ void sweep_panels(const LinearTile& tile) {
     unpack<F, kPanels>(tile, first, count, ahead, lines, w);
     ahead.at += 64 * lines * count;
     for (int64_t c = 0; c < tile.columns;) {
-      const int64_t columns = next_columns(tile.columns - c, kSweepColumns);
+      const int64_t columns = next_columns(tile.columns - c, step);
       const std::byte* row = tile.x + c * tile.x_stride;
       const SweepActivations x{row + first * kBlock, row + layout.scales + first * 4, row + layout.sums + first * 4,
                                tile.x_stride};
