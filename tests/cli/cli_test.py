@@ -244,13 +244,6 @@ class BadFiles(ProgramTest):
                     self.refused(3, says, "run", path, "hi", "--raw", "--temp", temperature)
             if number != 0:
                 self.refused(3, "the model gave ", "perplexity", path, text, "-c", "64")
-            if number != number:
-                self.refused(3, "the model gave NaN as the logit of token", "perplexity", path, text, "-c", "64")
-                for test in (("-p", "8", "-n", "0"), ("-p", "0", "-n", "2")):
-                    self.refused(3, "the model gave NaN as a logit", "bench", path, "-r", "1", *test)
-                said = self.refused(3, "it is the draft model", "run", LLAMA, "the", "--raw", "-n", "9",
-                                    "--speculate", f"draft:{path}", "--draft-depth", "2")
-                self.assertIn("broken.gguf", said)
 
     def test_template_that_cannot_be_rendered(self):
         for source in ("{% frobnicate %}", "{{ raise_exception('no users here') }}", "{{ messages", "{{ nothing.here.at.all }}"):

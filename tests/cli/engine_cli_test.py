@@ -169,7 +169,39 @@ class Speculation(ProgramTest):
         self.refused(2, "--draft-depth goes with --speculate", "run", LLAMA, "abc", "--raw", "--draft-depth", "3")
 
 
+class BrokenWeights(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        whole = LLAMA.read_bytes()
+        half = len(whole) // 8 * 4
+        self.path = self.write("broken.gguf", whole[:half] + struct.pack("<f", math.nan) * ((len(whole) - half) // 4))
+
+    def test_a_draft_model_is_named(self):
+        result = self.minfer("run", LLAMA, "the", "--raw", "-n", "9", "--speculate", f"draft:{self.path}", "--draft-depth", "2")
+        self.assertEqual(result.code, 3)
+        self.assertRegex(result.err, "it is the draft model .*broken.gguf, and its weights are broken")
+
+    def test_have_no_speed(self):
+        for test in (("-p", "8", "-n", "0"), ("-p", "0", "-n", "2")):
+            with self.subTest(test=test):
+                self.refused(3, "the model gave NaN as a logit", "bench", self.path, "-r", "1", *test)
+
+    def test_have_no_perplexity(self):
+        text = self.write("text.txt", "All words of a long text. " * 40)
+        self.refused(3, "the model gave NaN as the logit of token", "perplexity", self.path, text, "-c", "64")
+
+
 class Parallel(ProgramTest):
+    def test_a_number_given_twice_is_one_test(self):
+        result = json.loads(self.ok("bench", LLAMA, "-p", "4,4", "-n", "2", "-r", "1", "--parallel", "2,1,2",
+                                    "-o", "json").out)
+        self.assertEqual([row["name"] for row in result["rows"]], ["pp4", "tg2@b2", "tg2"])
+
+    def test_too_many_streams_are_said_to_be_too_many(self):
+        said = self.refused(4, "fewer sequences at once (--parallel)", "bench", LLAMA, "-p", "0", "-n", "4096",
+                            "--parallel", "1024", "--memory-limit", "200M")
+        self.assertNotIn("--batch-tokens", said)
+
     def test_rows(self):
         result = json.loads(self.ok("bench", LLAMA, "-p", "0", "-n", "4", "-d", "0,8", "-r", "1", "--parallel", "1,3",
                                     "-o", "json").out)
