@@ -43,7 +43,9 @@ RegexId RegexPool::add(Regex node) {
   const auto [entry, is_new] = known_.try_emplace(key_of(node), static_cast<RegexId>(nodes_.size()));
   if (is_new) {
     if (nodes_.size() >= kMaxRegexNodes) {
-      fail(ErrorCode::invalid_input, "regular expressions with more than {} parts together; make them smaller",
+      fail(ErrorCode::invalid_input,
+           "JSON schema: regular expressions (pattern, format, patternProperties) with more than {} parts together; "
+           "make them smaller",
            kMaxRegexNodes);
     }
     nodes_.push_back(std::move(node));
@@ -189,7 +191,9 @@ RegexId RegexPool::repeat_derivative(const Regex& node, uint32_t code, bool at_s
 RegexId RegexPool::derivative(RegexId id, uint32_t code, bool at_start) {
   if (++derivatives_ > kMaxDerivatives) {
     fail(ErrorCode::invalid_input,
-         "regular expressions whose automata take more than {} steps; make them smaller or simpler", kMaxDerivatives);
+         "JSON schema: regular expressions (pattern, format, patternProperties) whose automata take more than {} "
+         "steps; make them smaller or simpler",
+         kMaxDerivatives);
   }
   const Regex node = nodes_[id];  // a copy: the pool grows below
   switch (node.kind) {
