@@ -15,8 +15,8 @@
 namespace minfer::server {
 
 struct RouterOptions {
-  std::vector<std::string> api_keys;      // none: no key is needed
-  std::vector<std::string> cors_origins;  // whose pages may use the server: "https://example.org", or "*"
+  std::vector<std::string> api_keys = {};      // none: no key is needed
+  std::vector<std::string> cors_origins = {};  // whose pages may use the server: "https://example.org", or "*"
 };
 
 class Router {
