@@ -228,7 +228,7 @@ std::optional<Dfa> listed_multiples(const NumberLimits& limits) {
       texts.push_back(pool.literal(fmt::format("{}", number)));
     }
   }
-  return make_dfa(pool, pool.either(std::move(texts)));
+  return make_dfa(pool, pool.either(texts));
 }
 
 // Whether the bound excludes no number that can be written. Errors: unsupported where it excludes all.

@@ -89,7 +89,7 @@ class PatternParser {
     while (take("|")) {
       branches.push_back(branch(depth));
     }
-    return pool_.either(std::move(branches));
+    return pool_.either(branches);
   }
 
   RegexId branch(uint32_t depth) {

@@ -95,7 +95,7 @@ RegexId RegexPool::concat(RegexId left, RegexId right) {
   return add({.kind = RegexKind::concat, .children = {left, right}, .nullable = nullable});
 }
 
-RegexId RegexPool::flattened(RegexKind kind, std::vector<RegexId> children, RegexId neutral, RegexId absorbing) {
+RegexId RegexPool::flattened(RegexKind kind, const std::vector<RegexId>& children, RegexId neutral, RegexId absorbing) {
   std::vector<RegexId> flat;
   std::vector<CodeRange> ranges;  // of alternatives that are one character: one class
   for (const RegexId child : children) {
@@ -129,12 +129,12 @@ RegexId RegexPool::flattened(RegexKind kind, std::vector<RegexId> children, Rege
   return add(std::move(node));
 }
 
-RegexId RegexPool::either(std::vector<RegexId> children) {
-  return flattened(RegexKind::either, std::move(children), nothing(), any_text());
+RegexId RegexPool::either(const std::vector<RegexId>& children) {
+  return flattened(RegexKind::either, children, nothing(), any_text());
 }
 
-RegexId RegexPool::both(std::vector<RegexId> children) {
-  return flattened(RegexKind::both, std::move(children), any_text(), nothing());
+RegexId RegexPool::both(const std::vector<RegexId>& children) {
+  return flattened(RegexKind::both, children, any_text(), nothing());
 }
 
 RegexId RegexPool::inverse(RegexId child) {
@@ -219,7 +219,7 @@ RegexId RegexPool::derivative(RegexId id, uint32_t code, bool at_start) {
       for (const RegexId child : node.children) {
         children.push_back(derivative(child, code, at_start));
       }
-      return node.kind == RegexKind::either ? either(std::move(children)) : both(std::move(children));
+      return node.kind == RegexKind::either ? either(children) : both(children);
     }
   }
   return nothing();

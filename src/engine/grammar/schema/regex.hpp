@@ -53,8 +53,8 @@ class RegexPool {
   RegexId any_text();                                   // any code points
   RegexId literal(std::string_view utf8);
   RegexId concat(RegexId left, RegexId right);
-  RegexId either(std::vector<RegexId> children);
-  RegexId both(std::vector<RegexId> children);
+  RegexId either(const std::vector<RegexId>& children);
+  RegexId both(const std::vector<RegexId>& children);
   RegexId inverse(RegexId child);
   RegexId repeat(RegexId child, uint32_t least, std::optional<uint32_t> most);
   RegexId start();
@@ -71,7 +71,7 @@ class RegexPool {
 
  private:
   RegexId add(Regex node);
-  RegexId flattened(RegexKind kind, std::vector<RegexId> children, RegexId neutral, RegexId absorbing);
+  RegexId flattened(RegexKind kind, const std::vector<RegexId>& children, RegexId neutral, RegexId absorbing);
   RegexId repeat_derivative(const Regex& node, uint32_t code, bool at_start);
 
   std::vector<Regex> nodes_;

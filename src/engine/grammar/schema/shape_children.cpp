@@ -238,8 +238,7 @@ void ShapeBuilder::add_extra(Shape& shape, const std::vector<Group>& groups, uin
     for (const ObjectLimits::Property& property : object.properties) {
       listed.push_back(out_.pool.literal(property.name));
     }
-    extra.names =
-        make_dfa(out_.pool, out_.pool.both({extra.regex, out_.pool.inverse(out_.pool.either(std::move(listed)))}));
+    extra.names = make_dfa(out_.pool, out_.pool.both({extra.regex, out_.pool.inverse(out_.pool.either(listed))}));
     if (!extra.names) {
       fail(ErrorCode::unsupported,
            "JSON schema: {}: the names of patternProperties take more than {} states; shorten the patterns",

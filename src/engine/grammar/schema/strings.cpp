@@ -54,7 +54,7 @@ std::optional<RegexId> written_out(RegexPool& pool, RegexId pattern) {
     const RegexId any = pool.any_text();
     out.push_back(pool.concat(starts ? pool.empty() : any, pool.concat(body, ends ? pool.empty() : any)));
   }
-  return pool.either(std::move(out));
+  return pool.either(out);
 }
 
 // Of an expression without anchors.
@@ -124,7 +124,7 @@ StringPlan plan_patterns(RegexPool& pool, const StringLimits& limits, std::strin
   for (const RegexId pattern : limits.patterns) {
     found.push_back(found_inside(pool, pattern));
   }
-  const RegexId all = pool.both(std::move(found));
+  const RegexId all = pool.both(found);
   const bool has_lengths = limits.least > 0 || limits.most.has_value();
   std::optional<Dfa> dfa = make_dfa(pool, all, kSmallDfaStates);
   const std::optional<RegexId> regex =
