@@ -200,7 +200,7 @@ NodeId add_tagged_arguments(AstBuilder& builder, const ToolSyntax& syntax, const
   std::vector<NodeId> parts;
   for (const auto& [name, schema] : keywords.find("properties")->as_dict().entries()) {
     const NodeId part = add_parameter(builder, syntax, parameters, name.as_string(), schema);
-    const auto is_name = [&name = name](const Value& one) { return chat::equal(one, name); };
+    const auto is_name = [&key = name](const Value& one) { return chat::equal(one, key); };
     const bool must = required != nullptr && std::any_of(required->items().begin(), required->items().end(), is_name);
     parts.push_back(must ? part : builder.optional(part));
   }
