@@ -232,11 +232,11 @@ __device__ __forceinline__ void multiply_block(const RawBlock<type>& raw, uint32
 }
 
 // The block's chunks of a tile, weights as bf16. Two groups of products are under way, each with operands of its own. A
-// stage of activations is done whole: blocks that are not there have scales of zero, and finite integers. The block
-// behind a chunk's last is loaded too, and never used.
+// stage of activations is done whole: blocks that are not there have scales of zero, and finite integers. Behind a
+// chunk's last block its first is loaded again, and never used.
 template <DType type, int kTokens>
 __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& range, float (&sums)[kTokens / 2]) {
-  constexpr int kBlocks = kXBlocks<kTokens>;
+  constexpr int kBlocks = kXBlocks<kTokens>, kChunkBlocks = static_cast<int>(kPanelChunkBlocks);
   const int lane = static_cast<int>(threadIdx.x % 32);
   uint32_t a[2][2][4];
   RawBlock<type> raw[2];
@@ -257,7 +257,7 @@ __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& rang
       wait_barrier(c.x_barriers.full[c.x.stage], c.x.parity);
 #pragma unroll
       for (int i = 0; i < kBlocks; ++i) {
-        load(raw[(i + 1) % 2], block + i + 1);
+        load(raw[(i + 1) % 2], i + 1 < kBlocks ? block + i + 1 : (block + kBlocks) % kChunkBlocks);
         wait_products<1>();
         if (i == 1) c.release_held();
         multiply_block<type, kTokens>(raw[i % 2], x + i / 2 * (kTokens * kBoxRowBytes / 16) + i % 2 * 4, sums,

@@ -32,8 +32,6 @@ constexpr int64_t kStaticBytes = 512;
 constexpr int64_t kWarpScaleBytes = 1024;
 // What is lost to the rings' alignment.
 constexpr int64_t kAlignment = 1024;
-// Consumers load a block beyond a chunk's last.
-constexpr int64_t kOneBlock = 128;
 // Tokens whose sums are staged at a time where a block has several tiles.
 constexpr int kStagedTokens = 16;
 // The rows from which the kernels for tokens in 8-bit form are left for those for bf16.
@@ -122,14 +120,13 @@ BatchPlan plan_batch(const Capabilities& capabilities, const BatchShape& shape, 
   const int64_t scale_bytes = cut.warpgroups * 4 * kWarpScaleBytes;
   plan.staged_tokens = one_tile ? tokens : std::min(tokens, kStagedTokens);
   const int64_t staged_bytes = int64_t{plan.staged_tokens} * (cut.warpgroups * 64 + 4) * 4;
-  const int64_t fixed = plan.weights_at + scale_bytes + (one_tile ? kOneBlock : staged_bytes) + kAlignment;
+  const int64_t fixed = plan.weights_at + scale_bytes + (one_tile ? 0 : staged_bytes) + kAlignment;
   const int64_t own = capabilities.shared_bytes_per_block - kStaticBytes;
   plan.stages = static_cast<int>(std::clamp<int64_t>((own - fixed) / stage, 0, kBatchMaxStages));
   plan.scales_at = static_cast<int>(plan.weights_at + plan.stages * stage);
   const int64_t rings_end = plan.scales_at + scale_bytes;
   plan.staged_at = one_tile ? 0 : static_cast<int>(rings_end);
-  plan.shared_bytes =
-      (one_tile ? std::max(rings_end + kOneBlock, staged_bytes) : rings_end + staged_bytes) + kAlignment;
+  plan.shared_bytes = (one_tile ? std::max(rings_end, staged_bytes) : rings_end + staged_bytes) + kAlignment;
   if (plan.shared_bytes > own) plan.stages = 0;
   return plan;
 }
