@@ -71,6 +71,20 @@ __device__ __forceinline__ void release_tile(uint64_t& empty) {
                : "memory");
 }
 
+// Bytes that one thread copies in the background, 8 or 16; zeros where there is no source.
+template <int kBytes>
+__device__ __forceinline__ void copy_behind(std::byte* to, const std::byte* from, bool there) {
+  const int bytes = there ? kBytes : 0;
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)), "l"(from), "n"(kBytes),
+                 "r"(bytes)
+                 : "memory");
+  }
+}
+
 // By all threads of the filling warp.
 __device__ __forceinline__ void fill_tile(std::byte* tile, const std::byte* source, int bytes, uint64_t& full) {
 #if __CUDA_ARCH__ >= 900

@@ -43,41 +43,9 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) entry_kernel(const __grid_c
   std::byte* act = shared + p.stages * p.stage_bytes;
   auto* partial = reinterpret_cast<float*>(act + p.act_bytes);
   const int begin = p.units * part / e.parts, end = p.units * (part + 1) / e.parts;
-  const int group = p.glu ? p.slots / 2 / kUnitPanels : p.slots;  // units
-  if (threadIdx.x >= kConsumers) {
-    Filler filler{shared, barriers, {}};
-    for (int at = begin; at < end; at += group) {
-      for_each_span(p, at, min(at + group, end), [&](const Span& span) {
-        if (type_a == type_b || span.type == 0) {
-          stream_span<type_a>(p, span, filler);
-        } else {
-          stream_span<type_b>(p, span, filler);
-        }
-      });
-    }
-    return;
-  }
-  RingPlace cursor;
-  const int row_bytes =
-      panel_type(type_a).plain() ? p.cols * 4 : static_cast<int>(row_stride(ActivationFormat::q8, p.cols));
-  load_activations<1>(p, row_bytes, act);
-  for (int at = begin; at < end; at += group) {
-    const int last = min(at + group, end);
-    for_each_span(p, at, last, [&](const Span& span) {
-      if (type_a == type_b || span.type == 0) {
-        consume_span<type_a, 1>(p, span, shared, barriers, cursor, act, partial);
-      } else {
-        consume_span<type_b, 1>(p, span, shared, barriers, cursor, act, partial);
-      }
-    });
-    consumer_barrier();
-    if (p.glu) {
-      store_glu<1>(p, at, last, partial, nullptr);
-    } else {
-      store_linear<1>(p, at, last, partial, nullptr, 0.0F);
-    }
-    if (last < end) consumer_barrier();
-  }
+  if (threadIdx.x >= kConsumers) return stream_units<type_a, type_b>(p, begin, end, shared, barriers);
+  load_activations<1>(p, activation_bytes<type_a>(p), act);
+  consume_units<type_a, type_b, 1>(p, begin, end, shared, barriers, act, partial, nullptr);
 }
 
 // For the units that instantiate.

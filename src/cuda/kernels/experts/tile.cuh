@@ -2,13 +2,14 @@
 // that a thread has both of an output) times a slice of its entries, by 8-bit products of tensor cores. Integer sums
 // are exact; floats are added in the order of the blocks, so that a result does not depend on the entries beside it.
 //
-// Shared memory: kStages x (16 panels' chunks of 256 columns | [tokens] quants, 272 bytes each | [tokens] scales, 72
-// bytes each: no bank conflicts) | [warp] scales of a chunk. At the end a glu's outputs take the first's place, f32
+// Shared memory: kStages x (16 panels' chunks of 256 columns | [tokens] quants | [tokens] scales, int8_products.cuh) |
+// [warp] scales of a chunk. At the end a glu's outputs take the first's place, f32
 // [token][64, and 4 of padding]. Oracle: launch/experts_device_test's reference in double precision.
 #pragma once
 
 #include "cuda/kernels/common/activation_math.cuh"
 #include "cuda/kernels/common/chain.cuh"
+#include "cuda/kernels/common/int8_products.cuh"
 #include "cuda/kernels/common/q8.cuh"
 #include "cuda/kernels/common/require.hpp"
 #include "cuda/kernels/common/tile_ring.cuh"
@@ -21,8 +22,7 @@ inline constexpr int kTileWarps = 8;
 inline constexpr int kTileThreads = kTileWarps * 32;
 inline constexpr int kTilePanels = kTileWarps * 2;
 inline constexpr int kTileOutputs = kTileWarps * 8;  // of a glu
-inline constexpr int kTileQuantStride = 272, kTileScaleStride = 72;
-inline constexpr int kTileScaleBytes = 1024;  // a warp
+inline constexpr int kTileScaleBytes = 1024;         // a warp
 inline constexpr int kTileStagedStride = kTileOutputs + 4;
 
 template <int kTokens>
@@ -30,25 +30,10 @@ inline constexpr int kTileStages = kTokens > kNarrowTileTokens ? 2 : 3;
 template <DType type>
 inline constexpr int kTileSlotBytes = panel_type(type).chunk_bytes(8);
 template <DType type, int kTokens>
-inline constexpr int kTileStageBytes =
-    kTilePanels * kTileSlotBytes<type> + kTokens * (kTileQuantStride + kTileScaleStride);
+inline constexpr int kTileStageBytes = kTilePanels * kTileSlotBytes<type> + kTokens * (kQuantStride + kScaleStride);
 template <DType type, int kTokens>
 inline constexpr int kTileSharedBytes =
     kTileStages<kTokens> * kTileStageBytes<type, kTokens> + kTileWarps * kTileScaleBytes;
-
-// Bytes that are copied in the background; zeros where there is no source.
-template <int kBytes>
-__device__ __forceinline__ void copy_behind(std::byte* to, const std::byte* from, bool there) {
-  const int bytes = there ? kBytes : 0;
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)), "l"(from), "n"(kBytes),
-                 "r"(bytes)
-                 : "memory");
-  }
-}
 
 // What a block works on.
 template <DType type, int kTokens, bool kGlu>
@@ -82,35 +67,17 @@ struct Tile {
       const int token = i / 16, piece = i % 16, row = row_of[token];
       const bool there = row >= 0 && chunk * 8 + piece / 2 < p.blocks;
       const std::byte* from = there ? p.x + row * p.x_stride + chunk * 256 + piece * 16 : p.x;
-      copy_behind<16>(quants + token * kTileQuantStride + piece * 16, from, there);
+      copy_behind<16>(quants + token * kQuantStride + piece * 16, from, there);
     }
-    std::byte* scales = quants + kTokens * kTileQuantStride;
+    std::byte* scales = quants + kTokens * kQuantStride;
     for (int i = thread; i < kTokens * 8; i += kTileThreads) {
       const int token = i / 8, block = i % 8, row = row_of[token];
       const bool there = row >= 0 && chunk * 8 + block < p.blocks;
       const std::byte* from = there ? p.x + row * p.x_stride + p.x_scales_at + (chunk * 8 + block) * 8 : p.x;
-      copy_behind<8>(scales + token * kTileScaleStride + block * 8, from, there);
+      copy_behind<8>(scales + token * kScaleStride + block * 8, from, there);
     }
   }
 };
-
-__device__ __forceinline__ void tile_product(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void tile_half_product(int (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-               : "r"(a0), "r"(a1), "r"(b));
-}
-
-// Integer sums begin at this, the bits of 1.5 * 2^23: as a float, less that, they are the sum (under 2^22), exactly.
-inline constexpr int kTileSumBits = 0x4B400000;
-__device__ __forceinline__ float tile_sum(int bits) {
-  return __int_as_float(bits) - 12582912.0F;
-}
 
 // One block of 32 columns of a warp's 16 rows and the first kColumns tokens. sums[j]: row g, tokens 8 j + 2 t, + 1; row
 // g + 8 likewise.
@@ -125,28 +92,11 @@ __device__ __forceinline__ void multiply_block(const std::byte* panels, int bloc
                          load_as<float2>(scales + (block * 16 + 8 + g) * 8)};
 #pragma unroll
   for (int j = 0; j < kColumns / 8; ++j) {
-    const std::byte* x = quants + (8 * j + g) * kTileQuantStride + block * 32 + t * 4;
-    const auto b0 = load_as<uint32_t>(x), b1 = load_as<uint32_t>(x + 16);
-    const std::byte* x_scales = quants + kTokens * kTileQuantStride + (8 * j + 2 * t) * kTileScaleStride + block * 8;
-    const float2 token[2] = {load_as<float2>(x_scales), load_as<float2>(x_scales + kTileScaleStride)};
-    int d[4] = {kTileSumBits, kTileSumBits, kTileSumBits, kTileSumBits};
-    if constexpr (kHalves<type>) {
-      int last[4] = {kTileSumBits, kTileSumBits, kTileSumBits, kTileSumBits};
-      tile_half_product(d, a[0], a[1], b0);
-      tile_half_product(last, a[2], a[3], b1);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float both = __fmaf_rn(row[i / 2].y, tile_sum(last[i]), __fmul_rn(row[i / 2].x, tile_sum(d[i])));
-        sums[j][i] = __fmaf_rn(token[i % 2].x, both, sums[j][i]);
-      }
-    } else {
-      tile_product(d, a, b0, b1);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        sums[j][i] = __fmaf_rn(__fmul_rn(row[i / 2].x, token[i % 2].x), tile_sum(d[i]), sums[j][i]);
-        if constexpr (kHasOffset<type>) sums[j][i] = __fmaf_rn(row[i / 2].y, token[i % 2].y, sums[j][i]);
-      }
-    }
+    const std::byte* x = quants + (8 * j + g) * kQuantStride + block * 32 + t * 4;
+    const uint32_t b[2] = {load_as<uint32_t>(x), load_as<uint32_t>(x + 16)};
+    const std::byte* x_scales = quants + kTokens * kQuantStride + (8 * j + 2 * t) * kScaleStride + block * 8;
+    const float2 token[2] = {load_as<float2>(x_scales), load_as<float2>(x_scales + kScaleStride)};
+    add_block<kHalves<type>, kHasOffset<type>>(a, b, row, token, sums[j]);
   }
 }
 

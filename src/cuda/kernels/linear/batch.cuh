@@ -5,12 +5,13 @@
 // of a block's only tile, of all, and then in the rings' place. Rings: warps of the last warpgroup fill the one of
 // weights, a warp a group of the tile and a bulk copy a panel's chunk, and begin before the kernel before has ended;
 // its last warp fills the other. A stage of activations is 128 columns of bf16, two boxes of 64 columns of all tokens
-// as the tensor copies of 128-byte rows lay them (wgmma.cuh), or a chunk of q8: [8 tokens] quants, 272 bytes each, then
-// scales, 72 bytes each (no bank conflicts). A thread's sums: sums[4 j + e], e = 0, 1: row g, token 8 j + 2 t + e; e =
+// as the tensor copies of 128-byte rows lay them (wgmma.cuh), or a chunk of q8: [8 tokens] quants, then scales
+// (int8_products.cuh). A thread's sums: sums[4 j + e], e = 0, 1: row g, token 8 j + 2 t + e; e =
 // 2, 3: row g + 8. Oracle: launch/linear_batch_device_test's scalar reference.
 #pragma once
 
 #include "cuda/kernels/common/chain.cuh"
+#include "cuda/kernels/common/int8_products.cuh"
 #include "cuda/kernels/common/tile_ring.cuh"
 #include "cuda/kernels/linear/batch_params.hpp"
 #include "cuda/kernels/linear/batch_store.cuh"
@@ -106,21 +107,6 @@ __device__ __forceinline__ void stream_weights(const BatchParams& p, std::byte* 
   }
 }
 
-template <int kBytes>
-__device__ __forceinline__ void copy_piece(std::byte* to, const std::byte* from, bool there) {
-  const int bytes = there ? kBytes : 0;
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(shared_address(to)), "l"(from), "n"(kBytes),
-                 "r"(bytes)
-                 : "memory");
-  }
-}
-
-inline constexpr int kQuantStride = 272, kScaleStride = 72;  // of a q8 token in a stage
-
 // Of a stage of activations.
 template <int kTokens>
 inline constexpr int kXBlocks = kTokens == 8 ? 8 : 4;
@@ -155,10 +141,10 @@ __device__ __forceinline__ void fill_q8(const BatchParams& p, std::byte* stage, 
     const std::byte* row = p.x + token * p.x_stride;
     if (scale) {
       const std::byte* from = row + p.x_scales_at + (chunk * 8 + block) * 8;
-      copy_piece<8>(stage + 8 * kQuantStride + token * kScaleStride + block * 8, there ? from : p.x, there);
+      copy_behind<8>(stage + 8 * kQuantStride + token * kScaleStride + block * 8, there ? from : p.x, there);
     } else {
       const std::byte* from = row + chunk * 256 + i % 16 * 16;
-      copy_piece<16>(stage + token * kQuantStride + i % 16 * 16, there ? from : p.x, there);
+      copy_behind<16>(stage + token * kQuantStride + i % 16 * 16, there ? from : p.x, there);
     }
   }
 }
@@ -273,24 +259,6 @@ __device__ __forceinline__ void consume_bf16(Consumer& c, const ChunkRange& rang
   c.release_held();
 }
 
-__device__ __forceinline__ void multiply_bytes(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-__device__ __forceinline__ void multiply_half_bytes(int (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-               : "r"(a0), "r"(a1), "r"(b));
-}
-
-// Integer sums begin at this, the bits of 1.5 * 2^23: as a float, less that, they are the sum (under 2^22), exactly.
-inline constexpr int kSumBits = 0x4B400000;
-__device__ __forceinline__ float sum_value(int bits) {
-  return __int_as_float(bits) - 12582912.0F;
-}
-
 // One block of 32 columns of 16 rows and 8 tokens.
 template <DType type>
 __device__ __forceinline__ void multiply_q8_block(const Consumer& c, const std::byte* panels, int blocks, int block,
@@ -300,29 +268,12 @@ __device__ __forceinline__ void multiply_q8_block(const Consumer& c, const std::
   byte_operands<type>(panels, blocks, block, g, t, a[0], a[2]);
   byte_operands<type>(panels + c.p.slot_bytes, blocks, block, g, t, a[1], a[3]);
   const std::byte* quants = x + g * kQuantStride + block * 32 + t * 4;
-  const auto b0 = load_as<uint32_t>(quants), b1 = load_as<uint32_t>(quants + 16);
+  const uint32_t b[2] = {load_as<uint32_t>(quants), load_as<uint32_t>(quants + 16)};
   const std::byte* x_scales = x + 8 * kQuantStride + 2 * t * kScaleStride + block * 8;
   const float2 token[2] = {load_as<float2>(x_scales), load_as<float2>(x_scales + kScaleStride)};
   const float2 row[2] = {load_as<float2>(c.scales + (block * 16 + g) * 8),
                          load_as<float2>(c.scales + (block * 16 + 8 + g) * 8)};
-  int d[4] = {kSumBits, kSumBits, kSumBits, kSumBits};
-  if constexpr (kHalves<type>) {
-    int last[4] = {kSumBits, kSumBits, kSumBits, kSumBits};
-    multiply_half_bytes(d, a[0], a[1], b0);
-    multiply_half_bytes(last, a[2], a[3], b1);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const float both = __fmaf_rn(row[i / 2].y, sum_value(last[i]), __fmul_rn(row[i / 2].x, sum_value(d[i])));
-      sums[i] = __fmaf_rn(token[i % 2].x, both, sums[i]);
-    }
-  } else {
-    multiply_bytes(d, a, b0, b1);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      sums[i] = __fmaf_rn(__fmul_rn(row[i / 2].x, token[i % 2].x), sum_value(d[i]), sums[i]);
-      if constexpr (kHasOffset<type>) sums[i] = __fmaf_rn(row[i / 2].y, token[i % 2].y, sums[i]);
-    }
-  }
+  add_block<kHalves<type>, kHasOffset<type>>(a, b, row, token, sums);
 }
 
 template <DType type>

@@ -261,6 +261,62 @@ __device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int 
   }
 }
 
+// Units of one group of slots.
+__device__ __forceinline__ int group_units(const DecodeParams& p) {
+  return p.glu ? p.slots / 2 / kUnitPanels : p.slots;
+}
+
+// The filling warp: the weights of units [begin, end).
+template <DType type_a, DType type_b>
+__device__ __forceinline__ void stream_units(const DecodeParams& p, int begin, int end, std::byte* ring,
+                                             RingBarriers& barriers) {
+  Filler filler{ring, barriers, {}};
+  const int group = group_units(p);
+  for (int at = begin; at < end; at += group) {
+    for_each_span(p, at, min(at + group, end), [&](const Span& span) {
+      if (type_a == type_b || span.type == 0) {
+        stream_span<type_a>(p, span, filler);
+      } else {
+        stream_span<type_b>(p, span, filler);
+      }
+    });
+  }
+}
+
+// All consumers: units [begin, end), from the ring to the outputs. `squares`: of normed_input.cuh.
+template <DType type_a, DType type_b, int kTokens>
+__device__ __forceinline__ void consume_units(const DecodeParams& p, int begin, int end, const std::byte* ring,
+                                              RingBarriers& barriers, const std::byte* act, float* partial,
+                                              const float* squares) {
+  const int item = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
+  const int group = group_units(p);
+  RingPlace cursor;
+  for (int at = begin; at < end; at += group) {
+    const int last = min(at + group, end);
+    const float residual = load_residual(p, item % kTokens, (at + item / kTokens * 4) * 8 + lane);
+    for_each_span(p, at, last, [&](const Span& span) {
+      if (type_a == type_b || span.type == 0) {
+        consume_span<type_a, kTokens>(p, span, ring, barriers, cursor, act, partial);
+      } else {
+        consume_span<type_b, kTokens>(p, span, ring, barriers, cursor, act, partial);
+      }
+    });
+    consumer_barrier();
+    if (p.glu) {
+      store_glu<kTokens>(p, at, last, partial, squares);
+    } else {
+      store_linear<kTokens>(p, at, last, partial, squares, residual);
+    }
+    if (last < end) consumer_barrier();
+  }
+}
+
+// Bytes of a token's activations.
+template <DType type>
+__device__ __forceinline__ int activation_bytes(const DecodeParams& p) {
+  return panel_type(type).plain() ? p.cols * 4 : static_cast<int>(row_stride(ActivationFormat::q8, p.cols));
+}
+
 template <DType type_a, DType type_b, int kTokens>
 __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
     decode_kernel(const __grid_constant__ DecodeParams p) {
@@ -277,52 +333,21 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
   const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
   const int share = p.units / blocks, extra = p.units % blocks;
   const int begin = block * share + min(block, extra), end = begin + share + (block < extra ? 1 : 0);
-  const int group = p.glu ? p.slots / 2 / kUnitPanels : p.slots;  // units
   if (threadIdx.x >= kConsumers) {
-    Filler filler{shared, barriers, {}};
-    for (int at = begin; at < end; at += group) {
-      for_each_span(p, at, min(at + group, end), [&](const Span& span) {
-        if (type_a == type_b || span.type == 0) {
-          stream_span<type_a>(p, span, filler);
-        } else {
-          stream_span<type_b>(p, span, filler);
-        }
-      });
-    }
+    stream_units<type_a, type_b>(p, begin, end, shared, barriers);
     wait_for_dependencies();
     return;
   }
-  RingPlace cursor;
   float4 norm_weights[kNormQuads];
   load_norm_weights(p, norm_weights);
   wait_for_dependencies();
-  const int row_bytes =
-      panel_type(type_a).plain() ? p.cols * 4 : static_cast<int>(row_stride(ActivationFormat::q8, p.cols));
   if (p.norm != nullptr) {
     load_normed_activations<panel_type(type_a).plain()>(p, kTokens, norm_weights, act, squares);
     consumer_barrier();
   } else {
-    load_activations<kTokens>(p, row_bytes, act);
+    load_activations<kTokens>(p, activation_bytes<type_a>(p), act);
   }
-  for (int at = begin; at < end; at += group) {
-    const int last = min(at + group, end);
-    const int item = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
-    const float residual = load_residual(p, item % kTokens, (at + item / kTokens * 4) * 8 + lane);
-    for_each_span(p, at, last, [&](const Span& span) {
-      if (type_a == type_b || span.type == 0) {
-        consume_span<type_a, kTokens>(p, span, shared, barriers, cursor, act, partial);
-      } else {
-        consume_span<type_b, kTokens>(p, span, shared, barriers, cursor, act, partial);
-      }
-    });
-    consumer_barrier();
-    if (p.glu) {
-      store_glu<kTokens>(p, at, last, partial, squares);
-    } else {
-      store_linear<kTokens>(p, at, last, partial, squares, residual);
-    }
-    if (last < end) consumer_barrier();
-  }
+  consume_units<type_a, type_b, kTokens>(p, begin, end, shared, barriers, act, partial, squares);
 }
 
 // For the units that instantiate: the kernel of a launch.
