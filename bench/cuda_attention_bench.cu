@@ -16,6 +16,8 @@
 #include "cuda/launch/attention.hpp"
 #include "cuda/launch/attention_plan.hpp"
 #include "cuda/launch/test_rows.hpp"
+#include "cuda/runtime/device.hpp"
+#include "cuda_timing.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -184,32 +186,8 @@ class Layers {
 double microseconds(const Queue& queue, Layers& layers) {
   layers.fill(queue);
   require(cudaStreamSynchronize(queue.stream));
-  require(cudaStreamBeginCapture(queue.stream, cudaStreamCaptureModeThreadLocal));
-  layers.launch(queue);
-  cudaGraph_t graph = nullptr;
-  require(cudaStreamEndCapture(queue.stream, &graph));
-  cudaGraphExec_t exec = nullptr;
-  require(cudaGraphInstantiate(&exec, graph, 0));
-  cudaEvent_t start = nullptr;
-  cudaEvent_t stop = nullptr;
-  require(cudaEventCreate(&start));
-  require(cudaEventCreate(&stop));
-  std::vector<double> times;
-  for (int i = 0; i < kRepetitions + 2; ++i) {
-    require(cudaEventRecord(start, queue.stream));
-    require(cudaGraphLaunch(exec, queue.stream));
-    require(cudaEventRecord(stop, queue.stream));
-    require(cudaEventSynchronize(stop));
-    float ms = 0;
-    require(cudaEventElapsedTime(&ms, start, stop));
-    if (i >= 2) times.push_back(ms * 1e3 / static_cast<double>(layers.layers()));
-  }
-  std::sort(times.begin(), times.end());
-  require(cudaEventDestroy(start));
-  require(cudaEventDestroy(stop));
-  require(cudaGraphExecDestroy(exec));
-  require(cudaGraphDestroy(graph));
-  return times[times.size() / 2];
+  const double ms = graph_ms(queue.stream, kRepetitions, [&] { layers.launch(queue); });
+  return ms * 1e3 / static_cast<double>(layers.layers());
 }
 
 const char* name_of(KvFormat format) {
@@ -253,20 +231,12 @@ void bench_prefill(const Queue& queue) {
 }  // namespace
 
 int bench(const std::string& which) {
-  int device = 0;
-  require(cudaGetDevice(&device));
-  cudaDeviceProp properties{};
-  require(cudaGetDeviceProperties(&properties, device));
-  Capabilities capabilities;
-  capabilities.major = properties.major;
-  capabilities.multiprocessors = properties.multiProcessorCount;
-  capabilities.shared_bytes_per_block = static_cast<int64_t>(properties.sharedMemPerBlockOptin);
-  capabilities.shared_bytes_per_multiprocessor = static_cast<int64_t>(properties.sharedMemPerMultiprocessor);
+  const Capabilities capabilities = query_capabilities();
   Queue queue;
   require(cudaStreamCreateWithFlags(&queue.stream, cudaStreamNonBlocking));
   queue.capabilities = &capabilities;
-  queue.chained = properties.major >= 9;
-  std::printf("%s\n", properties.name);
+  queue.chained = capabilities.tier >= Tier::hopper;
+  std::printf("%s\n", capabilities.name.c_str());
   if (which != "prefill") bench_decode(queue);
   if (which != "decode") bench_prefill(queue);
   return 0;

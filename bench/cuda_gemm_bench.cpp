@@ -19,6 +19,7 @@
 #include "cuda/launch/gemm.hpp"
 #include "cuda/launch/rows.hpp"
 #include "cuda/launch/test_device.hpp"
+#include "cuda_timing.hpp"
 
 namespace minfer::cuda {
 namespace {
@@ -59,37 +60,6 @@ struct Layer {
   Weight q, k, v, o, gate, up, down;
 };
 
-// Milliseconds of `work` as a graph, the best of some replays (the card is shared with nothing).
-double time_graph(const TestQueue& queue, const std::function<void()>& work) {
-  const cudaStream_t stream = (*queue).stream;
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  check_status(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "bench/capture");
-  work();
-  check_status(cudaStreamEndCapture(stream, &graph), "bench/capture");
-  check_status(cudaGraphInstantiate(&executable, graph, 0), "bench/instantiate");
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  check_status(cudaEventCreate(&begin), "bench/event");
-  check_status(cudaEventCreate(&end), "bench/event");
-  std::vector<float> times;
-  for (int i = 0; i <= kRepeats; ++i) {
-    check_status(cudaEventRecord(begin, stream), "bench/event");
-    check_status(cudaGraphLaunch(executable, stream), "bench/replay");
-    check_status(cudaEventRecord(end, stream), "bench/event");
-    check_status(cudaEventSynchronize(end), "bench/replay");
-    float ms = 0;
-    check_status(cudaEventElapsedTime(&ms, begin, end), "bench/event");
-    if (i > 0) times.push_back(ms);
-  }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  cudaGraphExecDestroy(executable);
-  cudaGraphDestroy(graph);
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
-
 class Bench {
  public:
   Bench() : queue_(true), workspace_(kGemmWorkspaceBytes), gemm_(workspace_.data()) {
@@ -103,7 +73,7 @@ class Bench {
  private:
   template <class Work>
   double each_layer(Work work) {
-    return time_graph(queue_, [&] {
+    return graph_ms((*queue_).stream, kRepeats, [&] {
       for (int i = 0; i < kLayers; ++i) work(*layers_[static_cast<size_t>(i % kSets)], i % kSets);
     });
   }
@@ -119,7 +89,7 @@ void Bench::decode_types() {
   {
     // What the card takes to write as many bytes.
     const TestArray bytes(rows * decoded_row_bytes(DType::q4_k, kWidth));
-    const double ms = time_graph(queue_, [&] {
+    const double ms = graph_ms((*queue_).stream, kRepeats, [&] {
       for (int i = 0; i < 60; ++i) {
         check_status(cudaMemsetAsync(bytes.data(), i, static_cast<size_t>(bytes.bytes()), (*queue_).stream),
                      "bench/set");
@@ -132,7 +102,7 @@ void Bench::decode_types() {
     std::vector<std::unique_ptr<Weight>> weights;
     for (uint32_t i = 0; i < 6; ++i) weights.push_back(std::make_unique<Weight>(*queue_, dtype, rows, kWidth, i));
     const TestArray scratch(rows * decoded_row_bytes(dtype, kWidth));
-    const double ms = time_graph(queue_, [&] {
+    const double ms = graph_ms((*queue_).stream, kRepeats, [&] {
       for (int i = 0; i < 60; ++i)
         launch_decode(*queue_, {weights[static_cast<size_t>(i % 6)]->view, 0, rows, scratch.data()});
     });
@@ -155,7 +125,7 @@ void Bench::row_ops(int64_t rows) {
   const TestRows inner(format, rows, kHidden);
   constexpr int kCalls = 40;
   const auto time = [&](const std::function<void()>& call) {
-    return 1000 / kCalls * time_graph(queue_, [&] {
+    return 1000 / kCalls * graph_ms((*queue_).stream, kRepeats, [&] {
              for (int i = 0; i < kCalls; ++i) call();
            });
   };

@@ -17,6 +17,7 @@
 #include "cuda/launch/linear.hpp"
 #include "cuda/launch/rows.hpp"
 #include "cuda/launch/test_rows.hpp"
+#include "cuda_timing.hpp"
 
 namespace minfer::cuda {
 
@@ -118,37 +119,14 @@ inline LinearArgs linear(const Rows& x, const PanelMatrix& weight, const Rows& o
   return args;
 }
 
-// Median milliseconds of a graph of what `body` launches.
+// The same of launches on a queue of their own.
 inline double graph_ms(const Capabilities& capabilities, bool chained, int repeats,
                        const std::function<void(const Queue&)>& body) {
   cudaStream_t stream = nullptr;
   check_status(cudaStreamCreate(&stream), "bench");
-  check_status(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "bench");
-  body({stream, &capabilities, nullptr, chained});
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t executable = nullptr;
-  check_status(cudaStreamEndCapture(stream, &graph), "bench");
-  check_status(cudaGraphInstantiate(&executable, graph, 0), "bench");
-  std::vector<cudaEvent_t> events(static_cast<size_t>(repeats + 1));
-  for (cudaEvent_t& event : events) cudaEventCreate(&event);
-  for (int i = 0; i < 2; ++i) cudaGraphLaunch(executable, stream);
-  cudaEventRecord(events[0], stream);
-  for (int i = 0; i < repeats; ++i) {
-    cudaGraphLaunch(executable, stream);
-    cudaEventRecord(events[static_cast<size_t>(i + 1)], stream);
-  }
-  check_status(cudaStreamSynchronize(stream), "bench");
-  std::vector<float> times;
-  for (size_t i = 1; i < events.size(); ++i) {
-    times.push_back(0);
-    cudaEventElapsedTime(&times.back(), events[i - 1], events[i]);
-  }
-  for (cudaEvent_t event : events) cudaEventDestroy(event);
-  cudaGraphExecDestroy(executable);
-  cudaGraphDestroy(graph);
-  cudaStreamDestroy(stream);
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  const double ms = graph_ms(stream, repeats, [&] { body({stream, &capabilities, nullptr, chained}); });
+  check_status(cudaStreamDestroy(stream), "bench");
+  return ms;
 }
 
 }  // namespace minfer::cuda

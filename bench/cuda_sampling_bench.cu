@@ -13,13 +13,15 @@
 
 #include "cuda/launch/sampling.hpp"
 #include "cuda/launch/test_rows.hpp"
+#include "cuda/runtime/device.hpp"
+#include "cuda_timing.hpp"
 
 namespace minfer::cuda {
 namespace {
 
 constexpr int64_t kVocabulary = 151936;
 constexpr int64_t kBufferBytes = int64_t{240} << 20;
-constexpr int kRepetitions = 9;
+constexpr int kRepetitions = 7;
 
 void require(cudaError_t status) {
   check_status(status, "bench");
@@ -79,57 +81,30 @@ double microseconds(const Queue& queue, const Case& which, int64_t rows, int64_t
   std::byte* scratch = nullptr;
   require(cudaMalloc(&scratch, static_cast<size_t>(sample_scratch_bytes(rows, kVocabulary))));
   const int launches = static_cast<int>(std::max<int64_t>(buffers, 20));
-  require(cudaStreamBeginCapture(queue.stream, cudaStreamCaptureModeThreadLocal));
-  for (int i = 0; i < launches; ++i) {
-    float* at = logits + i % buffers * rows * kVocabulary;
-    launch_sample(queue, {f32_rows(at, rows, kVocabulary), device_rows, device_edits, device_masks, out, scratch,
-                          nullptr, which.row.top_logprobs > 0 ? top_address : nullptr});
-  }
-  cudaGraph_t graph = nullptr;
-  require(cudaStreamEndCapture(queue.stream, &graph));
-  cudaGraphExec_t exec = nullptr;
-  require(cudaGraphInstantiate(&exec, graph, 0));
-  cudaEvent_t start = nullptr;
-  cudaEvent_t stop = nullptr;
-  require(cudaEventCreate(&start));
-  require(cudaEventCreate(&stop));
-  std::vector<double> times;
-  for (int i = 0; i < kRepetitions; ++i) {
-    require(cudaEventRecord(start, queue.stream));
-    require(cudaGraphLaunch(exec, queue.stream));
-    require(cudaEventRecord(stop, queue.stream));
-    require(cudaEventSynchronize(stop));
-    float ms = 0;
-    require(cudaEventElapsedTime(&ms, start, stop));
-    if (i >= 2) times.push_back(ms * 1e3 / launches);
-  }
-  std::sort(times.begin(), times.end());
-  require(cudaGraphExecDestroy(exec));
-  require(cudaGraphDestroy(graph));
-  require(cudaEventDestroy(start));
-  require(cudaEventDestroy(stop));
+  const double ms = graph_ms(queue.stream, kRepetitions, [&] {
+    for (int i = 0; i < launches; ++i) {
+      float* at = logits + i % buffers * rows * kVocabulary;
+      launch_sample(queue, {f32_rows(at, rows, kVocabulary), device_rows, device_edits, device_masks, out, scratch,
+                            nullptr, which.row.top_logprobs > 0 ? top_address : nullptr});
+    }
+  });
   for (const void* data :
        {static_cast<const void*>(device_rows), static_cast<const void*>(device_edits), static_cast<const void*>(top),
         static_cast<const void*>(top_address), static_cast<const void*>(device_masks), static_cast<const void*>(out),
         static_cast<const void*>(scratch)}) {
     require(cudaFree(const_cast<void*>(data)));
   }
-  return times[times.size() / 2];
+  return ms * 1e3 / launches;
 }
 
 }  // namespace
 
 void bench(int64_t only_rows) {
-  int device = 0;
-  require(cudaGetDevice(&device));
-  cudaDeviceProp properties{};
-  require(cudaGetDeviceProperties(&properties, device));
-  Capabilities capabilities;
-  capabilities.multiprocessors = properties.multiProcessorCount;
+  const Capabilities capabilities = query_capabilities();
   Queue queue;
   require(cudaStreamCreateWithFlags(&queue.stream, cudaStreamNonBlocking));
   queue.capabilities = &capabilities;
-  queue.chained = properties.major >= 9;
+  queue.chained = capabilities.tier >= Tier::hopper;
   const SamplingRow greedy = {0,    0,    1.1F, 0.0F, 0.0F, -1,  0.0F, 0,    1.0F,
                               1.0F, 0.0F, 0.0F, 0.1F, 0.5F, 0.0, 0,    0.0F, -1};
   const auto with = [&](float temperature, int32_t top_k, float typical_p, float top_p, float min_p) {
