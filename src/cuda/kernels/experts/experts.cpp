@@ -49,9 +49,10 @@ struct TileUnit {
   void (*launch)(const Queue&, const TileLaunch&);
 };
 constexpr TileUnit kTileUnits[] = {
-    {DType::q4_k, launch_tile_q4_k}, {DType::q5_k, launch_tile_q5_k}, {DType::q6_k, launch_tile_q6_k},
-    {DType::q8_0, launch_tile_q8_0}, {DType::q5_0, launch_tile_q5_0}, {DType::q5_1, launch_tile_q5_1},
-    {DType::q4_0, launch_tile_q4_0}, {DType::q4_1, launch_tile_q4_1},
+    {DType::q4_k, launch_tile_q4_k},     {DType::q5_k, launch_tile_q5_k},     {DType::q6_k, launch_tile_q6_k},
+    {DType::q8_0, launch_tile_q8_0},     {DType::q5_0, launch_tile_q5_0},     {DType::q5_1, launch_tile_q5_1},
+    {DType::q4_0, launch_tile_q4_0},     {DType::q4_1, launch_tile_q4_1},     {DType::q3_k, launch_tile_q3_k},
+    {DType::iq4_nl, launch_tile_iq4_nl}, {DType::iq4_xs, launch_tile_iq4_xs}, {DType::mxfp4, launch_tile_mxfp4},
 };
 
 // Not with --strict: another order of sums than an entry's on its own.

@@ -43,5 +43,9 @@ void launch_tile_q5_0(const Queue& queue, const TileLaunch& launch);
 void launch_tile_q5_1(const Queue& queue, const TileLaunch& launch);
 void launch_tile_q4_0(const Queue& queue, const TileLaunch& launch);
 void launch_tile_q4_1(const Queue& queue, const TileLaunch& launch);
+void launch_tile_q3_k(const Queue& queue, const TileLaunch& launch);
+void launch_tile_iq4_nl(const Queue& queue, const TileLaunch& launch);
+void launch_tile_iq4_xs(const Queue& queue, const TileLaunch& launch);
+void launch_tile_mxfp4(const Queue& queue, const TileLaunch& launch);
 
 }  // namespace minfer::cuda

@@ -16,12 +16,13 @@ namespace minfer::cuda {
 
 // 16 elements share a scale: else 32 do.
 template <DType type>
-inline constexpr bool kHalves = type == DType::q6_k;
+inline constexpr bool kHalves = type == DType::q6_k || type == DType::q3_k;
 // What an 8-bit operand's elements are multiplied with.
 template <DType type>
 inline constexpr float kElementUnit = type == DType::q4_0   ? 16.0F
                                       : type == DType::q5_0 ? 8.0F
                                       : type == DType::q6_k ? 4.0F
+                                      : type == DType::q3_k ? 32.0F
                                                             : 1.0F;
 
 __device__ __forceinline__ uint32_t pair_bits(__nv_bfloat162 pair) {
@@ -194,12 +195,21 @@ __device__ __forceinline__ void byte_operands(const std::byte* chunk, int blocks
   if constexpr (kType.bits == 8) {
     first = load_as<uint32_t>(chunk + (block * 16 + g) * 16 + 4 * t);
     last = load_as<uint32_t>(chunk + (block * 16 + 8 + g) * 16 + 4 * t);
+  } else if constexpr (type == DType::q3_k) {
+    const uint2 pairs = load_as<uint2>(chunk + (block * 8 + g) * 8);
+    const uint32_t bits = load_as<uint32_t>(chunk + kType.high_offset(blocks) + (block * 8 + g) * 4) >> t;
+    first = (pairs.x >> (2 * t) << 5 & 0x60606060) | (bits << 7 & 0x80808080);
+    last = (pairs.y >> (2 * t) << 5 & 0x60606060) | (bits << 3 & 0x80808080);
   } else {
     const uint32_t nibbles = load_as<uint32_t>(chunk + (block * 8 + g) * 16 + 4 * t);
     const std::byte* high = chunk + kType.high_offset(blocks) + (block * 8 + g) * kType.high_bytes();
     if constexpr (type == DType::q4_0) {
       first = nibbles << 4 & 0xF0F0F0F0;
       last = nibbles & 0xF0F0F0F0;
+    } else if constexpr (kIndexed<type>) {
+      constexpr IndexTable kTable = kIndexTable<type>;  // a namespace's variable has no address in device code
+      first = look_up(kTable, nibbles & 0x0F0F0F0F);
+      last = look_up(kTable, nibbles >> 4 & 0x0F0F0F0F);
     } else if constexpr (kType.bits == 4) {
       first = nibbles & 0x0F0F0F0F;
       last = nibbles >> 4 & 0x0F0F0F0F;
