@@ -133,8 +133,8 @@ int run(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "all";
   const Capabilities capabilities = testing::test_capabilities();
   std::vector<DecodeTuning> tunings = {{}};
-  for (const int64_t tile : {8, 16, 20}) tunings.push_back({96 * 1024, tile * 1024, 1});
-  tunings.push_back({104 * 1024, 28 * 1024, 1});
+  for (const int64_t tile : {8, 16, 20}) tunings.push_back({104 * 1024, tile * 1024, 1});
+  tunings.push_back({96 * 1024, 28 * 1024, 1});
   tunings.push_back({48 * 1024, 10 * 1024, 2});
   {
     Weights q4(DType::q4_k, int64_t{38} << 27), q6(DType::q6_k, int64_t{16} << 27);

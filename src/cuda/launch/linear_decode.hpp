@@ -2,10 +2,10 @@
 //
 // A block of kDecodeWarps + 1 warps takes a contiguous run of units: panels of all segments behind one another, or, for
 // gate and up, 4 panels of each (32 outputs: a q8 block). The last warp streams the run's panels through a ring of
-// tiles in shared memory, and starts before the kernel before has ended; the others multiply. Chunk c of a matrix's
-// panel p is done by warp (p * chunks + c) % kDecodeWarps wherever the panel is, so that a row's result depends on its
-// weights and the token alone: not on the plan, the number of multiprocessors, the segments beside it or the tokens
-// beside it.
+// tiles in shared memory, and starts before the kernel before has ended; the others multiply. Unit c (512 columns) of a
+// matrix's panel p is done by warp (p * units + c) % kDecodeWarps wherever the panel is, so that a row's result depends
+// on its weights and the token alone: not on the number of multiprocessors, the segments beside it or the tokens beside
+// it. Wide rows of plain types are done in parts of their columns, units being counted in each.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +29,19 @@ struct DecodeShape {
 
 struct DecodePlan {
   int tokens = 0;  // rows a pass: 1, 2, 4 or 8
+  int parts = 0;   // of the columns, done one after the other
   int slots = 0;   // panels a reduction; of a glu a multiple of 8
   int blocks = 0;
   int stages = 0;          // of the ring
   int stage_bytes = 0;     // a multiple of 128
   int tile_units[2] = {};  // of 512 columns, a tile of each type
-  int64_t act_bytes = 0;   // shared memory of a token's activations
+  int64_t act_bytes = 0;   // shared memory of a token's activations, of a part
   int64_t shared_bytes = 0;
 };
 
 // What the plans aim at; other values are for the benchmark.
 struct DecodeTuning {
-  int64_t ring_bytes = 96 * 1024;
+  int64_t ring_bytes = 104 * 1024;
   int64_t tile_bytes = 28 * 1024;
   int blocks_per_multiprocessor = 1;
 };

@@ -174,6 +174,9 @@ TEST(LinearDevice, ManyRowsAndWideRows) {
     const Weight tall(dtype, 50009, 256, 3);
     const Input narrow(dtype, 3, 256, 5);
     expect_close(run_linear(tall, narrow), product(tall, narrow), kTolerance);
+    const Weight parts(dtype, 1061, 12288, 3);
+    const Input some(dtype, 2, 12288, 5);
+    expect_close(run_linear(parts, some), product(parts, some), kTolerance);
     const Weight broad(dtype, 24, 28672, 3);
     const Input wide(dtype, 7, 28672, 5);
     expect_close(run_linear(broad, wide), product(broad, wide), 2 * kTolerance);
@@ -188,6 +191,57 @@ TEST(LinearDevice, PlainColumnsOfAnyNumber) {
       const Weight weight(dtype, 19, cols, 3);
       const Input input(dtype, 2, cols, 5);
       expect_close(run_linear(weight, input), product(weight, input), kTolerance);
+    }
+  }
+}
+
+// The norm's input as a product multiplies it: x * w, of quantized types in blocks of 8 bits; and what is left to do.
+struct NormedInput {
+  NormedInput(DType dtype, int64_t row_count, int64_t cols, uint32_t seed)
+      : input(DType::f32, row_count, cols, seed), weight(random_floats(static_cast<size_t>(cols), seed + 1)) {
+    for (int64_t r = 0; r < row_count; ++r) {
+      double squares = 0;
+      for (int64_t i = 0; i < cols; ++i) {
+        float& x = input.values[static_cast<size_t>(r * cols + i)];
+        squares += double{x} * x;
+        x *= weight[static_cast<size_t>(i)];
+      }
+      factors.push_back(1 / std::sqrt(squares / static_cast<double>(cols) + kEps));
+    }
+    if (activation_format(dtype, row_count) == ActivationFormat::q8) {
+      input.values = testing::dequantize_rows(testing::quantize_rows(input.values, cols), row_count, cols);
+    }
+  }
+  static constexpr float kEps = 1e-3F;
+  Input input;
+  std::vector<float> weight;
+  std::vector<double> factors;
+};
+
+TEST(LinearDevice, NormsOfItsInput) {
+  // One of many quants may be rounded the other way.
+  constexpr double kQuantsTolerance = 5e-4;
+  for (const DType dtype : {DType::q4_k, DType::q8_0, DType::bf16, DType::f16}) {
+    const bool plain = panel_bytes(dtype, 512) >= 8 * 2 * 512;
+    for (const int64_t cols : {int64_t{256}, int64_t{plain ? 1001 : 1536}, int64_t{4096}, int64_t{8192}}) {
+      const Weight weight(dtype, 203, cols, 3);
+      for (const int64_t tokens : {1, 2}) {
+        SCOPED_TRACE(::testing::Message() << tensor::dtype_info(dtype).name << " " << cols << ", " << tokens);
+        const NormedInput normed(dtype, tokens, cols, 5);
+        const TestBuffer<float> norm(normed.weight);
+        const Output out(ActivationFormat::f32, tokens, weight.matrix.rows);
+        LinearArgs args;
+        args.x = normed.input.rows;
+        args.segments = 1;
+        args.segment[0] = {weight.matrix, nullptr, out.rows};
+        args.norm = {norm.data(), NormedInput::kEps};
+        launch_linear(queue_of(true), args, {});
+        std::vector<double> expected = product(weight, normed.input);
+        for (size_t i = 0; i < expected.size(); ++i) {
+          expected[i] *= normed.factors[i / static_cast<size_t>(weight.matrix.rows)];
+        }
+        expect_close(out.read(), expected, plain ? kTolerance : kQuantsTolerance);
+      }
     }
   }
 }

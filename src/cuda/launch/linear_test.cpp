@@ -53,8 +53,27 @@ TEST(Linear, WideRowsTakeTheBlockThenFewerTokens) {
   EXPECT_EQ(plan(4096, 3).tokens, 4);
   EXPECT_EQ(plan(4096, 5).tokens, 8);
   EXPECT_EQ(plan(1 << 20, 1).tokens, 0);
-  // f32 activations: 48 KB a token.
-  EXPECT_EQ(plan_decode(hopper(), {{DType::bf16, DType::bf16}, 512, 12288, 8}).tokens, 2);
+  // f32 activations: 24 KB a token and part.
+  EXPECT_EQ(plan_decode(hopper(), {{DType::bf16, DType::bf16}, 512, 12288, 8}).tokens, 4);
+}
+
+TEST(Linear, WideRowsOfPlainTypesAreDoneInParts) {
+  const auto plan = [](DType dtype, int64_t cols) { return plan_decode(hopper(), {{dtype, dtype}, 512, cols, 1}); };
+  EXPECT_EQ(plan(DType::bf16, 4096).parts, 1);
+  EXPECT_EQ(plan(DType::bf16, 8192).parts, 1);
+  EXPECT_EQ(plan(DType::bf16, 12288).parts, 2);
+  EXPECT_EQ(plan(DType::bf16, 12288).act_bytes, 24 * 1024);
+  EXPECT_GE(plan(DType::bf16, 12288).stages, 5);
+  EXPECT_EQ(plan(DType::bf16, 14336).parts, 2);
+  EXPECT_EQ(plan(DType::f16, 28672).parts, 4);
+  // Nothing that divides them, or no whole units.
+  EXPECT_EQ(plan(DType::bf16, 37 * 512).parts, 1);
+  EXPECT_EQ(plan(DType::bf16, 12288 + 8).parts, 1);
+  EXPECT_EQ(plan(DType::q8_0, 12288).parts, 1);
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    const DecodePlan wide = plan(dtype, 12288);
+    EXPECT_EQ(12 % wide.tile_units[0], 0);
+  }
 }
 
 TEST(Linear, SumsOfAWholeRunWaitWhereTheyFit) {

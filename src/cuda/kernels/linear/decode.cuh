@@ -1,8 +1,9 @@
 // The decode kernel: y = x W^T for up to 8 rows, weights streamed once. How work is cut: launch/linear_decode.hpp.
 //
-// Shared memory: the ring | the tokens' activations | partial sums [slot][warp][token][8 rows]. Barriers among all
-// consumers are met once after the activations, and twice a group of slots; between them each warp runs at its own
-// pace. Oracle: linear_device_test's scalar reference.
+// Shared memory: the ring | the tokens' activations, of a part of the columns | partial sums
+// [part][slot][warp][token][8 rows]. Barriers among all consumers are met once after the activations (twice where these
+// have several parts), and twice a group of slots; between them each warp runs at its own pace. Oracle:
+// linear_device_test's scalar reference.
 #pragma once
 
 #include "cuda/kernels/common/chain.cuh"
@@ -19,24 +20,25 @@ inline constexpr int kDecodeThreads = (kDecodeWarps + 1) * 32;
 inline constexpr int kConsumers = kDecodeWarps * 32;
 inline constexpr int kUnitPanels = 4;  // of gate, and of up, in a glu's unit
 
-// Panels of one matrix in a row, of one block's run.
+// Panels of one matrix in a row, of one block's run; of their columns, a part.
 struct Span {
-  const std::byte* panels;
-  int first;  // in its matrix
+  const std::byte* panels;  // the first's part
+  int first;                // in its matrix
   int count;
   int slot;  // of the first
   int type;
 };
 
-// Calls f(Span) for the spans of a group of slots, in the order in which they are streamed; units [begin, end).
+// Calls f(Span) for the spans of a group of slots and a part, in the order in which they are streamed; units [begin,
+// end).
 template <class F>
-__device__ __forceinline__ void for_each_span(const DecodeParams& p, int begin, int end, F&& f) {
+__device__ __forceinline__ void for_each_span(const DecodeParams& p, int begin, int end, int part, F&& f) {
   if (p.glu) {
     const int first = begin * kUnitPanels, last = min(end * kUnitPanels, p.segment[0].panels);
     for (int s = 0; s < 2; ++s) {
       const DecodeSegment& segment = p.segment[s];
-      f(Span{segment.weights + static_cast<int64_t>(first) * p.panel_bytes[segment.type], first, last - first,
-             s * (p.slots / 2), segment.type});
+      f(Span{segment.weights + static_cast<int64_t>(first) * p.panel_bytes[segment.type] + part * p.part_bytes, first,
+             last - first, s * (p.slots / 2), segment.type});
     }
   } else {
     for (int s = 0; s < p.segments; ++s) {
@@ -44,8 +46,8 @@ __device__ __forceinline__ void for_each_span(const DecodeParams& p, int begin, 
       const int first = max(begin, segment.first_panel), last = min(end, segment.first_panel + segment.panels);
       if (first >= last) continue;
       const int in_matrix = first - segment.first_panel;
-      f(Span{segment.weights + static_cast<int64_t>(in_matrix) * p.panel_bytes[segment.type], in_matrix, last - first,
-             first - begin, segment.type});
+      f(Span{segment.weights + static_cast<int64_t>(in_matrix) * p.panel_bytes[segment.type] + part * p.part_bytes,
+             in_matrix, last - first, first - begin, segment.type});
     }
   }
 }
@@ -68,21 +70,24 @@ struct Filler {
   RingPlace cursor;
 };
 
-// All tiles of the span.
+// All tiles of the span. Parts of several panels do not lie behind one another; then no tile has units of two panels.
 template <DType type>
 __device__ __forceinline__ void stream_span(const DecodeParams& p, const Span& span, Filler& filler) {
   const int panel_bytes = p.panel_bytes[span.type], tile_units = p.tile_units[span.type];
-  const int all = span.count * p.panel_units;
+  const int all = span.count * p.part_units;
+  const auto place_of = [&](int unit) {
+    const int panel = unit / p.part_units;
+    return span.panels + static_cast<int64_t>(panel) * panel_bytes + (unit - panel * p.part_units) * kUnitBytes<type>;
+  };
   const std::byte* from = span.panels;
   for (int unit = 0; unit < all;) {
-    unit = min(unit + tile_units, all);
-    const int panel = unit / p.panel_units;
-    const std::byte* to =
-        span.panels + static_cast<int64_t>(panel) * panel_bytes + (unit - panel * p.panel_units) * kUnitBytes<type>;
-    const int bytes = static_cast<int>(to - from);
+    const int units = min(tile_units, all - unit);
+    const std::byte* to = place_of(unit + units);
+    const int bytes = p.parts == 1 ? static_cast<int>(to - from) : units * kUnitBytes<type>;
     RingPlace& cursor = filler.cursor;
     wait_barrier(filler.barriers.empty[cursor.stage], cursor.parity ^ 1);
     fill_tile(filler.ring + cursor.stage * p.stage_bytes, from, bytes, filler.barriers.full[cursor.stage]);
+    unit += units;
     from = to;
     cursor.advance(p.stages);
   }
@@ -103,7 +108,8 @@ __device__ __forceinline__ void store_sums(float (&sums)[kTokens][2], float* par
   }
 }
 
-// A consumer warp: its units of the span.
+// A consumer warp: its units of the span. `act`: the part's activations. A tile's bytes are counted as if the parts of
+// the span's panels lay behind one another.
 template <DType type, int kTokens>
 __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& span, const std::byte* ring,
                                              RingBarriers& barriers, RingPlace& cursor, const std::byte* act,
@@ -111,9 +117,9 @@ __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& 
   constexpr PanelType kType = panel_type(type);
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const LanePart part(lane);
-  const int panel_bytes = p.panel_bytes[span.type], tile_units = p.tile_units[span.type];
-  const int all = span.count * p.panel_units;
-  const int before = static_cast<int>(static_cast<int64_t>(span.first) * p.panel_units % kDecodeWarps);
+  const int panel_bytes = p.parts == 1 ? p.panel_bytes[span.type] : p.part_bytes, tile_units = p.tile_units[span.type];
+  const int all = span.count * p.part_units;
+  const int before = static_cast<int>(static_cast<int64_t>(span.first) * p.part_units % kDecodeWarps);
   int unit = (warp + kDecodeWarps - before) % kDecodeWarps;  // of the span
   int column = unit;                                         // unit of its panel
   int panel = 0;
@@ -124,8 +130,8 @@ __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& 
     wait_barrier(barriers.full[cursor.stage], cursor.parity);
     const std::byte* tile = ring + cursor.stage * p.stage_bytes - tile_begin;
     for (; unit < end; unit += kDecodeWarps, column += kDecodeWarps) {
-      for (; column >= p.panel_units; column -= p.panel_units) store_sums(sums, partial, span.slot + panel++, warp);
-      const int pieces = column + 1 < p.panel_units ? kUnitPieces<type> : p.last_pieces;
+      for (; column >= p.part_units; column -= p.part_units) store_sums(sums, partial, span.slot + panel++, warp);
+      const int pieces = column + 1 < p.part_units ? kUnitPieces<type> : p.last_pieces;
       const std::byte* at = tile + panel * panel_bytes + column * kUnitBytes<type>;
       if constexpr (kType.plain()) {
         plain_dot<type>(at, pieces, lane, act + column * 2048, p.act_bytes, sums);
@@ -142,57 +148,42 @@ __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& 
     cursor.advance(p.stages);
     tile_begin += p.tile_panels[span.type] * panel_bytes + p.tile_rest[span.type] * kUnitBytes<type>;
     tile_column += p.tile_rest[span.type];
-    if (tile_column >= p.panel_units) {
-      tile_column -= p.panel_units;
-      tile_begin += panel_bytes - p.panel_units * kUnitBytes<type>;
+    if (tile_column >= p.part_units) {
+      tile_column -= p.part_units;
+      tile_begin += panel_bytes - p.part_units * kUnitBytes<type>;
     }
   }
   for (; panel < span.count; ++panel) store_sums(sums, partial, span.slot + panel, warp);
 }
 
-// 16 bytes of a token's activations, zeros where there are none.
-__device__ __forceinline__ uint4 load_activation(const DecodeParams& p, int token, int at, int row_bytes) {
-  uint4 words = {0, 0, 0, 0};
-  if (token >= p.rows) return words;
-  const std::byte* x = p.x + token * p.x_stride + at;
-  if (at + 16 <= row_bytes) return load_as<uint4>(x);
-  uint32_t* parts[4] = {&words.x, &words.y, &words.z, &words.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if (at + 4 * i < row_bytes) *parts[i] = load_as<uint32_t>(x + 4 * i);
-  }
-  return words;
-}
-
-// The pass's activations to shared memory; then a barrier. Several loads are under way at a time.
+// A part of the pass's activations to shared memory, zeros where there are none, between barriers. All copies are under
+// way at a time. `row_bytes`: of a token.
 template <int kTokens>
-__device__ __forceinline__ void load_activations(const DecodeParams& p, int row_bytes, std::byte* act) {
-  constexpr int kAtOnce = 4;
-  const int pieces = p.act_bytes / 16;
+__device__ __forceinline__ void load_activations(const DecodeParams& p, int row_bytes, int part, std::byte* act) {
+  if (part > 0) consumer_barrier();
+  const int first = part * p.act_bytes;
   for (int n = 0; n < kTokens; ++n) {
-    for (int first = static_cast<int>(threadIdx.x); first < pieces; first += kAtOnce * kConsumers) {
-      uint4 words[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const int piece = first + i * kConsumers;
-        if (piece < pieces) words[i] = load_activation(p, n, piece * 16, row_bytes);
-      }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const int piece = first + i * kConsumers;
-        if (piece < pieces) *reinterpret_cast<uint4*>(act + n * p.act_bytes + piece * 16) = words[i];
-      }
+    for (int at = static_cast<int>(threadIdx.x) * 16; at < p.act_bytes; at += kConsumers * 16) {
+      const int bytes = n < p.rows ? min(max(row_bytes - first - at, 0), 16) : 0;
+      const std::byte* from = bytes > 0 ? p.x + n * p.x_stride + first + at : p.x;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(act + n * p.act_bytes + at)),
+                   "l"(from), "r"(bytes)
+                   : "memory");
     }
   }
+  asm volatile("cp.async.wait_all;" ::: "memory");
   consumer_barrier();
 }
 
-// One output's sum over the warps.
+// One output's sum over the parts and the warps.
 template <int kTokens>
-__device__ __forceinline__ float reduce_slot(const float* partial, int slot, int token, int row) {
+__device__ __forceinline__ float reduce_slot(const DecodeParams& p, const float* partial, int slot, int token,
+                                             int row) {
   float sum = 0;
+  for (int part = 0; part < p.parts; ++part, slot += p.slots) {
 #pragma unroll
-  for (int w = 0; w < kDecodeWarps; ++w) sum += partial[((slot * kDecodeWarps + w) * kTokens + token) * 8 + row];
+    for (int w = 0; w < kDecodeWarps; ++w) sum += partial[((slot * kDecodeWarps + w) * kTokens + token) * 8 + row];
+  }
   return sum;
 }
 
@@ -209,11 +200,11 @@ __device__ __forceinline__ float load_residual(const DecodeParams& p, int token,
   return reinterpret_cast<const float*>(row)[out_row];
 }
 
-// The outputs of panels [begin, end) of all segments: a warp 4 panels of one token, an output a lane. `residual`: of
-// this lane's first output, loaded while the sums were made.
+// The outputs of panels [begin, end) of all segments: a warp 4 panels of one token, an output a lane. `factor`: the
+// norm's, of the warp's token. `residual`: of this lane's first output, loaded while the sums were made.
 template <int kTokens>
 __device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, int end, const float* partial,
-                                             const float* squares, float residual) {
+                                             float factor, float residual) {
   const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
   const int quads = (end - begin + 3) / 4, first = static_cast<int>(threadIdx.x / 32);
   for (int item = first; item < quads * kTokens; item += kDecodeWarps) {
@@ -224,7 +215,7 @@ __device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, i
     const DecodeSegment& segment = p.segment[s];
     const int out_row = (begin + slot - segment.first_panel) * 8 + row;
     if (out_row >= segment.rows) continue;
-    float value = reduce_slot<kTokens>(partial, slot, token, row) * norm_factor(p, squares, token);
+    float value = reduce_slot<kTokens>(p, partial, slot, token, row) * factor;
     if (segment.bias != nullptr) value += segment.bias[out_row];
     if (p.residual != nullptr) value += item == first ? residual : load_residual(p, token, out_row);
     reinterpret_cast<float*>(segment.out + token * segment.out_stride)[out_row] = value;
@@ -234,7 +225,7 @@ __device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, i
 // The outputs of units [begin, end) of a glu: a warp one unit of one token.
 template <int kTokens>
 __device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int end, const float* partial,
-                                          const float* squares) {
+                                          float factor) {
   const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
   const DecodeSegment &gate = p.segment[0], &up = p.segment[1];
   for (int item = static_cast<int>(threadIdx.x / 32); item < (end - begin) * kTokens; item += kDecodeWarps) {
@@ -243,9 +234,8 @@ __device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int 
     const int out_row = (begin + unit) * 32 + lane;
     float value = 0;
     if (out_row < gate.rows) {
-      const float factor = norm_factor(p, squares, token);
-      float g = reduce_slot<kTokens>(partial, slot, token, row) * factor;
-      float u = reduce_slot<kTokens>(partial, p.slots / 2 + slot, token, row) * factor;
+      float g = reduce_slot<kTokens>(p, partial, slot, token, row) * factor;
+      float u = reduce_slot<kTokens>(p, partial, p.slots / 2 + slot, token, row) * factor;
       if (gate.bias != nullptr) g += gate.bias[out_row];
       if (up.bias != nullptr) u += up.bias[out_row];
       value = activate(p.activation, g) * u;
@@ -266,6 +256,12 @@ __device__ __forceinline__ int group_units(const DecodeParams& p) {
   return p.glu ? p.slots / 2 / kUnitPanels : p.slots;
 }
 
+// Bytes of a token's activations.
+template <DType type>
+__device__ __forceinline__ int activation_bytes(const DecodeParams& p) {
+  return panel_type(type).plain() ? p.cols * 4 : static_cast<int>(row_stride(ActivationFormat::q8, p.cols));
+}
+
 // The filling warp: the weights of units [begin, end).
 template <DType type_a, DType type_b>
 __device__ __forceinline__ void stream_units(const DecodeParams& p, int begin, int end, std::byte* ring,
@@ -273,20 +269,23 @@ __device__ __forceinline__ void stream_units(const DecodeParams& p, int begin, i
   Filler filler{ring, barriers, {}};
   const int group = group_units(p);
   for (int at = begin; at < end; at += group) {
-    for_each_span(p, at, min(at + group, end), [&](const Span& span) {
-      if (type_a == type_b || span.type == 0) {
-        stream_span<type_a>(p, span, filler);
-      } else {
-        stream_span<type_b>(p, span, filler);
-      }
-    });
+    for (int part = 0; part < p.parts; ++part) {
+      for_each_span(p, at, min(at + group, end), part, [&](const Span& span) {
+        if (type_a == type_b || span.type == 0) {
+          stream_span<type_a>(p, span, filler);
+        } else {
+          stream_span<type_b>(p, span, filler);
+        }
+      });
+    }
   }
 }
 
-// All consumers: units [begin, end), from the ring to the outputs. `squares`: of normed_input.cuh.
+// All consumers: units [begin, end), from the ring to the outputs. The activations are there, where they have one part.
+// `squares`: of normed_input.cuh.
 template <DType type_a, DType type_b, int kTokens>
 __device__ __forceinline__ void consume_units(const DecodeParams& p, int begin, int end, const std::byte* ring,
-                                              RingBarriers& barriers, const std::byte* act, float* partial,
+                                              RingBarriers& barriers, std::byte* act, float* partial,
                                               const float* squares) {
   const int item = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int group = group_units(p);
@@ -294,27 +293,26 @@ __device__ __forceinline__ void consume_units(const DecodeParams& p, int begin, 
   for (int at = begin; at < end; at += group) {
     const int last = min(at + group, end);
     const float residual = load_residual(p, item % kTokens, (at + item / kTokens * 4) * 8 + lane);
-    for_each_span(p, at, last, [&](const Span& span) {
-      if (type_a == type_b || span.type == 0) {
-        consume_span<type_a, kTokens>(p, span, ring, barriers, cursor, act, partial);
-      } else {
-        consume_span<type_b, kTokens>(p, span, ring, barriers, cursor, act, partial);
-      }
-    });
+    for (int part = 0; part < p.parts; ++part) {
+      if (p.parts > 1) load_activations<kTokens>(p, activation_bytes<type_a>(p), part, act);
+      float* sums = partial + part * p.slots * kDecodeWarps * kTokens * 8;
+      for_each_span(p, at, last, part, [&](const Span& span) {
+        if (type_a == type_b || span.type == 0) {
+          consume_span<type_a, kTokens>(p, span, ring, barriers, cursor, act, sums);
+        } else {
+          consume_span<type_b, kTokens>(p, span, ring, barriers, cursor, act, sums);
+        }
+      });
+    }
+    const float factor = norm_factor(p, squares, item % kTokens);
     consumer_barrier();
     if (p.glu) {
-      store_glu<kTokens>(p, at, last, partial, squares);
+      store_glu<kTokens>(p, at, last, partial, factor);
     } else {
-      store_linear<kTokens>(p, at, last, partial, squares, residual);
+      store_linear<kTokens>(p, at, last, partial, factor, residual);
     }
     if (last < end) consumer_barrier();
   }
-}
-
-// Bytes of a token's activations.
-template <DType type>
-__device__ __forceinline__ int activation_bytes(const DecodeParams& p) {
-  return panel_type(type).plain() ? p.cols * 4 : static_cast<int>(row_stride(ActivationFormat::q8, p.cols));
 }
 
 template <DType type_a, DType type_b, int kTokens>
@@ -344,8 +342,8 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
   if (p.norm != nullptr) {
     load_normed_activations<panel_type(type_a).plain()>(p, kTokens, norm_weights, act, squares);
     consumer_barrier();
-  } else {
-    load_activations<kTokens>(p, activation_bytes<type_a>(p), act);
+  } else if (p.parts == 1) {
+    load_activations<kTokens>(p, activation_bytes<type_a>(p), 0, act);
   }
   consume_units<type_a, type_b, kTokens>(p, begin, end, shared, barriers, act, partial, squares);
 }

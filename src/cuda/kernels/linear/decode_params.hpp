@@ -30,15 +30,17 @@ struct DecodeParams {
   float norm_eps;
   int rows;  // of the pass, at most its tokens
   int cols;
-  int panel_units;  // units of 512 columns a panel
+  int parts;        // of the columns: a block does one after the other
+  int part_units;   // units of 512 columns a panel and part
+  int part_bytes;   // of a panel, where there are several
   int last_pieces;  // blocks, or pieces, of a panel's last unit
   int panel_bytes[2];
   int tile_units[2];
-  int tile_panels[2];  // tile_units / panel_units
-  int tile_rest[2];    // tile_units % panel_units
+  int tile_panels[2];  // tile_units / part_units
+  int tile_rest[2];    // tile_units % part_units
   int stages;
   int stage_bytes;
-  int act_bytes;  // a token
+  int act_bytes;  // a token and part
   int scales_at;  // in a q8 token
   int slots;
   const float* residual;  // at the segment's out_stride
