@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kDecodeThreads, 2) entry_kernel(const __grid_c
   auto* partial = reinterpret_cast<float*>(act + p.act_bytes);
   const int begin = p.units * part / e.parts, end = p.units * (part + 1) / e.parts;
   if (threadIdx.x >= kConsumers) return stream_units<type_a, type_b>(p, begin, end, shared, barriers);
-  if (p.parts == 1) load_activations<1>(p, activation_bytes<type_a>(p), 0, act);
+  if (part_count<type_a>(p) == 1) load_activations<1>(p, activation_bytes<type_a>(p), 0, act);
   consume_units<type_a, type_b, 1>(p, begin, end, shared, barriers, act, partial, nullptr);
 }
 

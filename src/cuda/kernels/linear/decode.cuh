@@ -52,6 +52,12 @@ __device__ __forceinline__ void for_each_span(const DecodeParams& p, int begin, 
   }
 }
 
+// Quantized types have one part; known when compiled, so that it costs them nothing.
+template <DType type>
+__device__ __forceinline__ int part_count(const DecodeParams& p) {
+  return panel_type(type).plain() ? p.parts : 1;
+}
+
 __device__ __forceinline__ void consumer_barrier() {
   asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
 }
@@ -83,7 +89,7 @@ __device__ __forceinline__ void stream_span(const DecodeParams& p, const Span& s
   for (int unit = 0; unit < all;) {
     const int units = min(tile_units, all - unit);
     const std::byte* to = place_of(unit + units);
-    const int bytes = p.parts == 1 ? static_cast<int>(to - from) : units * kUnitBytes<type>;
+    const int bytes = part_count<type>(p) == 1 ? static_cast<int>(to - from) : units * kUnitBytes<type>;
     RingPlace& cursor = filler.cursor;
     wait_barrier(filler.barriers.empty[cursor.stage], cursor.parity ^ 1);
     fill_tile(filler.ring + cursor.stage * p.stage_bytes, from, bytes, filler.barriers.full[cursor.stage]);
@@ -117,7 +123,8 @@ __device__ __forceinline__ void consume_span(const DecodeParams& p, const Span& 
   constexpr PanelType kType = panel_type(type);
   const int lane = static_cast<int>(threadIdx.x % 32), warp = static_cast<int>(threadIdx.x / 32);
   const LanePart part(lane);
-  const int panel_bytes = p.parts == 1 ? p.panel_bytes[span.type] : p.part_bytes, tile_units = p.tile_units[span.type];
+  const int panel_bytes = part_count<type>(p) == 1 ? p.panel_bytes[span.type] : p.part_bytes;
+  const int tile_units = p.tile_units[span.type];
   const int all = span.count * p.part_units;
   const int before = static_cast<int>(static_cast<int64_t>(span.first) * p.part_units % kDecodeWarps);
   int unit = (warp + kDecodeWarps - before) % kDecodeWarps;  // of the span
@@ -176,11 +183,11 @@ __device__ __forceinline__ void load_activations(const DecodeParams& p, int row_
 }
 
 // One output's sum over the parts and the warps.
-template <int kTokens>
+template <DType type, int kTokens>
 __device__ __forceinline__ float reduce_slot(const DecodeParams& p, const float* partial, int slot, int token,
                                              int row) {
   float sum = 0;
-  for (int part = 0; part < p.parts; ++part, slot += p.slots) {
+  for (int part = 0; part < part_count<type>(p); ++part, slot += p.slots) {
 #pragma unroll
     for (int w = 0; w < kDecodeWarps; ++w) sum += partial[((slot * kDecodeWarps + w) * kTokens + token) * 8 + row];
   }
@@ -202,7 +209,7 @@ __device__ __forceinline__ float load_residual(const DecodeParams& p, int token,
 
 // The outputs of panels [begin, end) of all segments: a warp 4 panels of one token, an output a lane. `factor`: the
 // norm's, of the warp's token. `residual`: of this lane's first output, loaded while the sums were made.
-template <int kTokens>
+template <DType type, int kTokens>
 __device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, int end, const float* partial,
                                              float factor, float residual) {
   const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
@@ -215,7 +222,7 @@ __device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, i
     const DecodeSegment& segment = p.segment[s];
     const int out_row = (begin + slot - segment.first_panel) * 8 + row;
     if (out_row >= segment.rows) continue;
-    float value = reduce_slot<kTokens>(p, partial, slot, token, row) * factor;
+    float value = reduce_slot<type, kTokens>(p, partial, slot, token, row) * factor;
     if (segment.bias != nullptr) value += segment.bias[out_row];
     if (p.residual != nullptr) value += item == first ? residual : load_residual(p, token, out_row);
     reinterpret_cast<float*>(segment.out + token * segment.out_stride)[out_row] = value;
@@ -223,7 +230,7 @@ __device__ __forceinline__ void store_linear(const DecodeParams& p, int begin, i
 }
 
 // The outputs of units [begin, end) of a glu: a warp one unit of one token.
-template <int kTokens>
+template <DType type, int kTokens>
 __device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int end, const float* partial,
                                           float factor) {
   const int lane = static_cast<int>(threadIdx.x % 32), row = lane % 8;
@@ -234,8 +241,8 @@ __device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int 
     const int out_row = (begin + unit) * 32 + lane;
     float value = 0;
     if (out_row < gate.rows) {
-      float g = reduce_slot<kTokens>(p, partial, slot, token, row) * factor;
-      float u = reduce_slot<kTokens>(p, partial, p.slots / 2 + slot, token, row) * factor;
+      float g = reduce_slot<type, kTokens>(p, partial, slot, token, row) * factor;
+      float u = reduce_slot<type, kTokens>(p, partial, p.slots / 2 + slot, token, row) * factor;
       if (gate.bias != nullptr) g += gate.bias[out_row];
       if (up.bias != nullptr) u += up.bias[out_row];
       value = activate(p.activation, g) * u;
@@ -269,7 +276,7 @@ __device__ __forceinline__ void stream_units(const DecodeParams& p, int begin, i
   Filler filler{ring, barriers, {}};
   const int group = group_units(p);
   for (int at = begin; at < end; at += group) {
-    for (int part = 0; part < p.parts; ++part) {
+    for (int part = 0; part < part_count<type_a>(p); ++part) {
       for_each_span(p, at, min(at + group, end), part, [&](const Span& span) {
         if (type_a == type_b || span.type == 0) {
           stream_span<type_a>(p, span, filler);
@@ -293,8 +300,8 @@ __device__ __forceinline__ void consume_units(const DecodeParams& p, int begin, 
   for (int at = begin; at < end; at += group) {
     const int last = min(at + group, end);
     const float residual = load_residual(p, item % kTokens, (at + item / kTokens * 4) * 8 + lane);
-    for (int part = 0; part < p.parts; ++part) {
-      if (p.parts > 1) load_activations<kTokens>(p, activation_bytes<type_a>(p), part, act);
+    for (int part = 0; part < part_count<type_a>(p); ++part) {
+      if (part_count<type_a>(p) > 1) load_activations<kTokens>(p, activation_bytes<type_a>(p), part, act);
       float* sums = partial + part * p.slots * kDecodeWarps * kTokens * 8;
       for_each_span(p, at, last, part, [&](const Span& span) {
         if (type_a == type_b || span.type == 0) {
@@ -307,9 +314,9 @@ __device__ __forceinline__ void consume_units(const DecodeParams& p, int begin, 
     const float factor = norm_factor(p, squares, item % kTokens);
     consumer_barrier();
     if (p.glu) {
-      store_glu<kTokens>(p, at, last, partial, factor);
+      store_glu<type_a, kTokens>(p, at, last, partial, factor);
     } else {
-      store_linear<kTokens>(p, at, last, partial, factor, residual);
+      store_linear<type_a, kTokens>(p, at, last, partial, factor, residual);
     }
     if (last < end) consumer_barrier();
   }
@@ -342,7 +349,7 @@ __global__ void __launch_bounds__(kDecodeThreads, kTokens <= 2 ? 2 : 1)
   if (p.norm != nullptr) {
     load_normed_activations<panel_type(type_a).plain()>(p, kTokens, norm_weights, act, squares);
     consumer_barrier();
-  } else if (p.parts == 1) {
+  } else if (part_count<type_a>(p) == 1) {
     load_activations<kTokens>(p, activation_bytes<type_a>(p), 0, act);
   }
   consume_units<type_a, type_b, kTokens>(p, begin, end, shared, barriers, act, partial, squares);
