@@ -32,7 +32,7 @@ X
     write "$folder/build/$name" << 'X'
 echo "${0##*/} $* isa=${MINFER_FORCE_ISA:-}" >> "$CALLS"
 if [ "${1:-}" = --gtest_list_tests ]; then
-  for suite in RowsDevice PackDevice LinearDevice GemmDevice BatchDevice SamplingDevice StageDevice ExpertsDevice CudaRope CudaRopeAttention CudaKvMove CudaAttention; do
+  for suite in RowsDevice PackDevice LinearDevice GemmDevice BatchDevice SamplingDevice SamplingTopDevice StageDevice ExpertsDevice CudaRope CudaRopeAttention CudaKvMove CudaAttention; do
     echo "$suite."; echo "  Test"
   done
   exit
