@@ -192,8 +192,9 @@ void write_tools_as_text(chat::Conversation& conversation, const MessageForm& fo
     const bool is_first = messages.empty() && !is_result && !system.empty();
     if (is_first && message.role == (form.knows_system ? "system" : "user")) {
       const std::string text = content_text(message);
-      message =
-          text_message(message.role.c_str(), form.knows_system ? text + "\n\n" + system : system + "\n" + text, form);
+      const std::string joined =
+          form.knows_system ? fmt::format("{}\n\n{}", text, system) : fmt::format("{}\n{}", system, text);
+      message = text_message(message.role.c_str(), joined, form);
       system.clear();
     }
     messages.push_back(std::move(message));
