@@ -9,6 +9,7 @@
 #include "cli/command.hpp"
 #include "cli/io.hpp"
 #include "cli/usage.hpp"
+#include "engine/sampler/breakers.hpp"
 
 namespace minfer::cli {
 
@@ -73,20 +74,6 @@ std::pair<int32_t, float> parse_bias(const std::string& text) {
   throw UsageError(fmt::format("--logit-bias {}: expected ID=BIAS, such as 42=-1.5", text));
 }
 
-// The ids of all tokens whose text has a breaker in it, ascending.
-std::vector<int32_t> breaker_ids(const std::vector<std::string>& breakers, const tokenizer::Tokenizer& tokenizer) {
-  std::vector<int32_t> ids;
-  for (size_t id = 0; id < tokenizer.vocab().size(); ++id) {
-    const std::string text = tokenizer.token_bytes(static_cast<int32_t>(id));
-    for (const std::string& breaker : breakers) {
-      if (text.find(breaker) == std::string::npos) continue;
-      ids.push_back(static_cast<int32_t>(id));
-      break;
-    }
-  }
-  return ids;
-}
-
 void check_breakers(const std::vector<std::string>& breakers) {
   for (const std::string& breaker : breakers) {
     if (breaker.empty()) throw UsageError("--dry-sequence-breaker: an empty text breaks nothing; give a character");
@@ -119,7 +106,7 @@ engine::SamplerParams resolve_sampler(const SamplerOptions& options, const token
   params.seed = options.seed ? *options.seed : std::random_device{}();
   for (const std::string& text : options.logit_bias) params.logit_bias.push_back(parse_bias(text));
   check_breakers(options.dry_breakers);
-  if (params.dry_multiplier != 0) params.dry_breakers = breaker_ids(options.dry_breakers, tokenizer);
+  if (params.dry_multiplier != 0) params.dry_breakers = engine::dry_breaker_ids(options.dry_breakers, tokenizer);
   try {
     engine::check_sampler_params(params, static_cast<int64_t>(tokenizer.vocab().size()));
   } catch (const Error& error) {

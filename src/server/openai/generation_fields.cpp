@@ -7,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "engine/sampler/breakers.hpp"
 #include "engine/stop_matcher.hpp"
 #include "server/api_error.hpp"
 
@@ -94,19 +95,6 @@ void read_logit_bias(Fields& fields, const ServedModel& model, SamplerParams& pa
   }
 }
 
-// The ids of all tokens whose text has a breaker in it, ascending.
-std::vector<int32_t> breaker_ids(const std::vector<chat::Value>& breakers, const tokenizer::Tokenizer& tokenizer) {
-  std::vector<int32_t> ids;
-  std::string text;
-  for (size_t id = 0; id < tokenizer.vocab().size(); ++id) {
-    text.clear();
-    tokenizer.append_token_bytes(static_cast<int32_t>(id), text);
-    const auto has = [&](const chat::Value& breaker) { return text.find(breaker.as_string()) != std::string::npos; };
-    if (std::any_of(breakers.begin(), breakers.end(), has)) ids.push_back(static_cast<int32_t>(id));
-  }
-  return ids;
-}
-
 void read_breakers(Fields& fields, const ServedModel& model, SamplerParams& params) {
   constexpr size_t kMostBreakers = 64;
   const std::vector<chat::Value>* breakers = fields.list("dry_sequence_breakers");
@@ -115,13 +103,15 @@ void read_breakers(Fields& fields, const ServedModel& model, SamplerParams& para
     fail_field("dry_sequence_breakers",
                fmt::format("dry_sequence_breakers has {} texts; the limit is {}", breakers->size(), kMostBreakers));
   }
+  std::vector<std::string> texts;
   for (size_t i = 0; i < breakers->size(); ++i) {
     const chat::Value& breaker = (*breakers)[i];
     if (!breaker.is_string() || breaker.as_string().empty()) {
       fail_type(fmt::format("dry_sequence_breakers[{}]", i), breaker, "a text of at least one character");
     }
+    texts.push_back(breaker.as_string());
   }
-  if (params.dry_multiplier != 0) params.dry_breakers = breaker_ids(*breakers, *model.tokenizer);
+  if (params.dry_multiplier != 0) params.dry_breakers = engine::dry_breaker_ids(texts, *model.tokenizer);
 }
 
 void forbid_end_tokens(const tokenizer::Vocab& vocab, SamplerParams& params) {
