@@ -101,19 +101,22 @@ uint32_t Fragment::add_state() {
   return states_++;
 }
 
-void Fragment::add_empty(uint32_t from, uint32_t to) {
+void Fragment::add(const Edge& edge) {
   budget_.add_steps(1);
-  edges_.push_back({from, to, 0, 0, 0, Edge::Kind::empty});
+  if (edges_.size() == kMaxEdges) budget_.add_edges(kMaxEdges + 1);
+  edges_.push_back(edge);
+}
+
+void Fragment::add_empty(uint32_t from, uint32_t to) {
+  add({from, to, 0, 0, 0, Edge::Kind::empty});
 }
 
 void Fragment::add_symbols(uint32_t from, uint32_t to, Symbol first, Symbol last) {
-  budget_.add_steps(1);
-  edges_.push_back({from, to, first, last, 0, Edge::Kind::symbols});
+  add({from, to, first, last, 0, Edge::Kind::symbols});
 }
 
 void Fragment::add_call(uint32_t from, uint32_t to, CalleeId callee) {
-  budget_.add_steps(1);
-  edges_.push_back({from, to, 0, 0, callee, Edge::Kind::call});
+  add({from, to, 0, 0, callee, Edge::Kind::call});
 }
 
 void Fragment::add_class(uint32_t from, uint32_t to, std::span<const CodeRange> ranges) {

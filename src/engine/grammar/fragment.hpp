@@ -54,6 +54,8 @@ class Fragment {
     enum class Kind : uint8_t { empty, symbols, call } kind;
   };
 
+  // Errors: invalid_input beyond kMaxEdges, empty ones too.
+  void add(const Edge& edge);
   void add_bytes(uint32_t from, uint32_t to, std::span<const std::pair<uint8_t, uint8_t>> bytes);
   void close(uint32_t state, std::vector<uint32_t>& closure);
 
