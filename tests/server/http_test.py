@@ -27,7 +27,7 @@ class ServerTest(unittest.TestCase):
         """The address of a server; it is stopped at the end of the test."""
         self.process = subprocess.Popen([self.program, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(self.process.stdout.close)
-        self.addCleanup(self.process.wait, TIMEOUT_S)
+        self.addCleanup(lambda: self.assertEqual(self.process.wait(TIMEOUT_S), 0))  # a sanitizer's findings too
         self.addCleanup(self.process.stdin.close)
         self.address = self.process.stdout.readline().strip()
         self.assertTrue(self.address)

@@ -170,6 +170,9 @@ void HttpServer::stop() {
   listener_->work.reset();
   shared_->io.stop();
   for (std::thread& thread : listener_->threads) thread.join();
+  // What is still queued holds its connections, which hold what they share: it ends here, where all are closed.
+  shared_->io.restart();
+  shared_->io.poll();
   listener_.reset();
 }
 
