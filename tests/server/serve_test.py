@@ -148,6 +148,7 @@ class Working(ServeTest):
         busy = [self.connect(server) for _ in range(2)]
         for client in busy:
             completion(client, max_tokens=2000, **ENDLESS)
+        self.wait_for(lambda: self.metric(server, "minfer_requests_running") == 1)
         self.wait_for(lambda: self.metric(server, "minfer_requests_waiting") == 1)
         client = self.connect(server)
         completion(client, max_tokens=1)
