@@ -79,7 +79,7 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
   count("--port", options.port, 0, kMaxPort, "Port; 0: any that is free");
   text("--alias", options.alias, "NAME", "Name of the model for clients (default: the file's)");
   count("--parallel", options.parallel, 1, engine::kMaxSequences, "Requests that run at once, each with -c tokens");
-  count("--max-queue", options.max_queue, 0, engine::kMaxWaiting, "Requests that wait beyond those");
+  count("--max-queue", options.max_queue, 1, engine::kMaxWaiting, "Requests that wait beyond those");
   list("--api-key", options.server.router.api_keys, "KEY", "Key that clients need; may be repeated");
   text("--api-key-file", options.api_key_file, "FILE", "The same, a key a line");
   list("--cors-origin", options.server.router.cors_origins, "ORIGIN", "Site whose pages may ask; may be repeated");

@@ -43,6 +43,9 @@ StopMatcher::StopMatcher(std::vector<std::string> stops) : stops_(std::move(stop
   }
   for (const std::string& stop : stops_) {
     if (stop.empty()) fail(ErrorCode::invalid_input, "a stop string is empty; expected at least one character");
+    if (stop.size() > kMaxStopBytes) {
+      fail(ErrorCode::invalid_input, "a stop string has {} bytes; the limit is {}", stop.size(), kMaxStopBytes);
+    }
   }
 }
 

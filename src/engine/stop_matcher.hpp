@@ -1,6 +1,6 @@
 // Finds stop strings in streamed text. Text that could be the beginning of a stop string is held back until it is known
 // not to be, so that no part of the stop string that ends the stream is ever shown. One stream, one thread. Limits:
-// kMaxStops strings.
+// kMaxStops strings of kMaxStopBytes.
 //
 // Which stop string counts depends on the text alone, not on how it is cut into pieces: the one that is complete first
 // (the smallest end in the stream); of several that end together the longest. With the stops "bcd" and "c" the text
@@ -17,8 +17,9 @@ namespace minfer::engine {
 class StopMatcher {
  public:
   static constexpr size_t kMaxStops = 64;
+  static constexpr size_t kMaxStopBytes = 4096;  // of one
 
-  // Errors: invalid_input for an empty stop string or more than kMaxStops.
+  // Errors: invalid_input for an empty stop string, one of more than kMaxStopBytes, or more than kMaxStops.
   explicit StopMatcher(std::vector<std::string> stops);
 
   // The text that may be shown after `text` arrived, valid until the next call. stopped() tells whether a stop string

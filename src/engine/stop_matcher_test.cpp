@@ -114,6 +114,9 @@ TEST(StopMatcher, RefusesAnEmptyStopAndTooMany) {
   std::vector<std::string> more = most;
   more.emplace_back("b");
   EXPECT_EQ(error_of([&] { StopMatcher{more}; }), "invalid_input: 65 stop strings; expected at most 64");
+  EXPECT_EQ(error_of([] { StopMatcher({std::string(4096, 'a')}); }), "no error");
+  EXPECT_EQ(error_of([] { StopMatcher({std::string(4097, 'a')}); }),
+            "invalid_input: a stop string has 4097 bytes; the limit is 4096");
 }
 
 }  // namespace

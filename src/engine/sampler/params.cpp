@@ -44,8 +44,8 @@ void check_sampler_params(const SamplerParams& p, int64_t vocabulary) {
       {"mirostat_eta", p.mirostat_eta, 0, 1},
   };
   for (const Range& range : ranges) {
-    // Written so that NaN is refused too.
-    if (!(range.value >= range.low && range.value <= range.high)) {
+    // Written so that NaN is refused too. Bounds are rounded as the values are.
+    if (!(range.value >= static_cast<float>(range.low) && range.value <= static_cast<float>(range.high))) {
       fail(ErrorCode::invalid_input, "{} is {}; expected {} to {}", range.name, range.value, range.low, range.high);
     }
   }

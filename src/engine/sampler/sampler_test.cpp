@@ -96,6 +96,9 @@ TEST(SamplerParams, OutOfRangeIsRefusedByName) {
     }
   }
   EXPECT_EQ(error_of([] { check_sampler_params({}, 10); }), "no error");
+  SamplerParams least;
+  least.repeat_penalty = least.mirostat_tau = 0.01F;
+  EXPECT_EQ(error_of([&] { check_sampler_params(least, 10); }), "no error");
 }
 
 TEST(SamplerParams, LogitBiasNamesATokenAndANumber) {

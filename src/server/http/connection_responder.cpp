@@ -2,6 +2,7 @@
 // Memory that is used up drops the client: no call throws.
 #include "server/http/connection_responder.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <new>
 #include <utility>
@@ -16,6 +17,9 @@ constexpr int kOk = 200;
 constexpr int kNoContent = 204;
 constexpr int kNotModified = 304;
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
+// Events of the largest size that a client may have to read beside max_queued_bytes: the last events of a response come
+// at once, and each repeats the whole of it.
+constexpr size_t kQueuedEvents = 8;
 
 }  // namespace
 
@@ -95,7 +99,8 @@ void ConnectionResponder::stream(std::string_view prefix, std::string_view middl
   c.pending_.append(prefix).append(middle).append(data).append(kEnd);
   if (framing_.is_chunkable) c.pending_ += "\r\n";
   c.unsent_ += c.pending_.size() - before;
-  if (c.unsent_ > c.shared_->options.max_queued_bytes) {
+  largest_event_ = std::max(largest_event_, size);
+  if (c.unsent_ > c.shared_->options.max_queued_bytes + kQueuedEvents * largest_event_) {
     c.gone_ = true;  // too slow; what is queued is dropped with the connection
     c.close_soon();
     return;

@@ -39,6 +39,7 @@ class ConnectionResponder : public Responder {
   // Under the connection's mutex.
   bool begun_ = false;
   bool ended_ = false;
+  size_t largest_event_ = 0;  // bytes
 };
 
 }  // namespace minfer::server

@@ -18,7 +18,7 @@ struct HttpOptions {
   int64_t max_connections = 1024;
   size_t max_header_bytes = size_t{32} << 10;  // of the request's head: its first line and headers
   size_t max_body_bytes = size_t{32} << 20;
-  size_t max_queued_bytes = size_t{1} << 20;        // of a stream's events that its client does not read
+  size_t max_queued_bytes = size_t{1} << 20;        // of a stream's events unread, and 8 of its largest
   std::chrono::milliseconds header_timeout{10000};  // for the head, from the request's first byte
   // For the next request of a connection; also for a client to take something of what is sent to it.
   std::chrono::milliseconds idle_timeout{75000};

@@ -58,6 +58,16 @@ bool has_tool_messages(const chat::Conversation& conversation) {
   });
 }
 
+// What the template gets from other fields of the request, or from the model.
+void refuse_reserved_switch(const std::string& name) {
+  for (const std::string_view reserved :
+       {"messages", "tools", "documents", "add_generation_prompt", "bos_token", "eos_token"}) {
+    if (name != reserved) continue;
+    fail_field("chat_template_kwargs." + name,
+               fmt::format("chat_template_kwargs can't set {}; it is no switch of the template's own", name));
+  }
+}
+
 }  // namespace
 
 void set_reasoning_effort(chat::Conversation& conversation, std::string_view effort) {
@@ -115,7 +125,10 @@ void read_conversation(Fields& fields, const PreparedModel& model, ChatRequest& 
     set_reasoning_effort(conversation, kEfforts[*effort]);
   }
   if (auto switches = fields.object("chat_template_kwargs")) {
-    for (const auto& [name, value] : switches->members().entries()) conversation.more.set(name, value);
+    for (const auto& [name, value] : switches->members().entries()) {
+      refuse_reserved_switch(name.as_string());
+      conversation.more.set(name, value);
+    }
   }
   request.continue_final = fields.boolean("continue_final_message").value_or(false);
   const auto adds_prompt = fields.boolean("add_generation_prompt");

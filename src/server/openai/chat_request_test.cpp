@@ -210,6 +210,8 @@ TEST(ChatRequest, WrongMessagesAreNamed) {
       reader.failure(R"({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]})"),
       "400 messages[0].content[0] unsupported_content: messages[0].content[0] is a part of type 'image_url'; this "
       "server reads text parts only");
+  EXPECT_THAT(reader.failure(with(R"("chat_template_kwargs": {"messages": []})")),
+              HasSubstr("400 chat_template_kwargs.messages -: chat_template_kwargs can't set messages"));
   EXPECT_THAT(reader.failure(with(R"("functions": [])")), HasSubstr("400 functions unsupported_parameter:"));
   EXPECT_THAT(reader.failure(with(R"("bogus": 1)")), HasSubstr("400 bogus unknown_parameter:"));
   EXPECT_EQ(reader.failure(with(R"("bogus": 1)"), false), "no error");

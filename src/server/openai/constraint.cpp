@@ -16,6 +16,8 @@ namespace grammar = engine::grammar;
 namespace {
 
 constexpr std::string_view kToolsParam = "tools";
+// A longer schema is compiled each time.
+constexpr size_t kMostKeyBytes = size_t{256} << 10;
 
 }  // namespace
 
@@ -145,7 +147,7 @@ GrammarCache::Compiled GrammarCache::cached(const std::string& key) {
 
 void GrammarCache::keep(const std::string& key, const Compiled& grammar) {
   const std::lock_guard lock(mutex_);
-  if (places_.contains(key)) return;
+  if (key.size() > kMostKeyBytes || places_.contains(key)) return;
   entries_.push_front({key, grammar});
   places_.emplace(entries_.front().key, entries_.begin());
   if (entries_.size() <= kMostGrammars) return;
@@ -195,6 +197,8 @@ std::shared_ptr<const grammar::Grammar> GrammarCache::find(const Constraint& con
   if (Compiled found = cached(key)) return found;
   try {
     const Compiled compiled = grammar::compile(make_ast(constraint, tools, format, in_reasoning), tokens_);
+    // Too ambiguous a grammar mostly shows at its beginning: better here than in a step that others share.
+    grammar::Matcher(compiled).mask();
     keep(key, compiled);
     return compiled;
   } catch (const Error& error) {

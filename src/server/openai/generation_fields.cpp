@@ -63,6 +63,10 @@ std::vector<std::string> read_stops(Fields& fields) {
   std::vector<std::string> stops;
   const auto add = [&](const chat::Value& stop, const std::string& path) {
     if (!stop.is_string() || stop.as_string().empty()) fail_type(path, stop, "a text of at least one character");
+    if (stop.as_string().size() > engine::StopMatcher::kMaxStopBytes) {
+      fail_field(path, fmt::format("{} has {} bytes; the limit is {}", path, stop.as_string().size(),
+                                   engine::StopMatcher::kMaxStopBytes));
+    }
     stops.push_back(stop.as_string());
   };
   if (value->is(chat::Kind::list)) {
@@ -132,14 +136,16 @@ uint64_t read_seed(Fields& fields) {
 
 // Mirostat takes the place of the filters and of a greedy choice: one that the request asks for would do nothing.
 void check_mirostat(Fields& fields, SamplerParams& params) {
-  if (params.mirostat == 0 || fields.find("mirostat") == nullptr) return;
+  if (params.mirostat == 0) return;
   for (const std::string_view name : {"top_k", "top_p", "min_p", "typical_p", "xtc_probability"}) {
     if (fields.find(name) == nullptr) continue;
     fail_field(std::string(name),
-               fmt::format("mirostat {} and {} can't both hold; leave one of them out", params.mirostat, name));
+               fmt::format("mirostat {} and {} can't both hold; leave one of them out, or send mirostat 0",
+                           params.mirostat, name));
   }
   if (params.temperature == 0) {
-    fail_field("temperature", fmt::format("mirostat {} and temperature 0 can't both hold", params.mirostat));
+    fail_field("temperature",
+               fmt::format("mirostat {} and temperature 0 can't both hold; send mirostat 0", params.mirostat));
   }
 }
 

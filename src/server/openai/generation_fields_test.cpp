@@ -105,7 +105,9 @@ TEST(GenerationFields, WrongValuesAreNamed) {
   EXPECT_THAT(failure(R"({"logit_bias": {"1": 101}})"), HasSubstr("400 logit_bias.1 -:"));
   EXPECT_EQ(failure(R"({"stream_options": {}})"), "400 stream_options -: stream_options goes with stream true");
   EXPECT_EQ(failure(R"({"mirostat": 2, "top_k": 4})"),
-            "400 top_k -: mirostat 2 and top_k can't both hold; leave one of them out");
+            "400 top_k -: mirostat 2 and top_k can't both hold; leave one of them out, or send mirostat 0");
+  EXPECT_EQ(failure(R"({"stop": ")" + std::string(4097, 'x') + R"("})"),
+            "400 stop -: stop has 4097 bytes; the limit is 4096");
   EXPECT_THAT(failure(R"({"seed": 1.5})"), HasSubstr("400 seed -: seed is the number 1.5; expected an integer"));
 }
 
