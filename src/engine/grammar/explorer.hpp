@@ -21,7 +21,7 @@ using NodeIndex = uint32_t;
 using FrontierId = uint32_t;
 
 inline constexpr size_t kMaxExplorerBytes = size_t{16} << 20;
-inline constexpr size_t kMaxExplorerWork = size_t{1} << 20;  // under 0.05 s
+inline constexpr size_t kMaxExplorerWork = size_t{1} << 22;  // under 0.2 s
 
 inline constexpr NodeIndex kBottom = 0;  // the stack that only the end of the text is left on
 inline constexpr FrontierId kDead = 0;   // no text goes on from here, nor may it end
