@@ -1,4 +1,5 @@
 // Hostile templates: each must end in an Error, soon, and without exhausting the stack or the memory.
+// Each ends by a limit on steps, depth, text or memory, not by the clock: machines differ.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
