@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.hpp"
+
 namespace minfer::chat {
 
 class Dict;
@@ -126,8 +128,19 @@ class Dict {
   std::vector<uint32_t> slots_;   // open addressing: 1 + index of an entry, 0 empty; empty while there are few entries
 };
 
-// Parses one JSON text. Errors: invalid_input for malformed JSON or UTF-8, nesting over kMaxValueDepth, text over
-// kMaxJsonBytes, a number beyond 64-bit integers and doubles.
+// A number of a JSON text that a Value can't hold; `path` is where it stands ("messages[2].n"; empty: it is the text).
+class JsonNumberError : public Error {
+ public:
+  JsonNumberError(const std::string& message, std::string path)
+      : Error(ErrorCode::invalid_input, message), path_(std::move(path)) {}
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Parses one JSON text. Errors: JsonNumberError; invalid_input for malformed JSON or UTF-8, nesting over
+// kMaxValueDepth, text over kMaxJsonBytes, a number beyond 64-bit integers and doubles.
 Value value_from_json(std::string_view text);
 
 }  // namespace minfer::chat

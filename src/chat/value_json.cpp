@@ -20,15 +20,11 @@ class ValueBuilder : public nlohmann::json_sax<json> {
   bool boolean(bool value) override { return add(Value::boolean(value)); }
   bool number_integer(number_integer_t value) override { return add(Value::integer(value)); }
   bool number_unsigned(number_unsigned_t value) override {
-    if (value > static_cast<number_unsigned_t>(INT64_MAX)) {
-      fail(ErrorCode::invalid_input, "JSON: the integer {} does not fit in 64 bits with a sign", value);
-    }
+    if (value > static_cast<number_unsigned_t>(INT64_MAX)) fail_integer(std::to_string(value));
     return add(Value::integer(static_cast<int64_t>(value)));
   }
   bool number_float(number_float_t value, const string_t& text) override {
-    if (text.find_first_of(".eE") == std::string::npos) {
-      fail(ErrorCode::invalid_input, "JSON: the integer {} does not fit in 64 bits with a sign", text);
-    }
+    if (text.find_first_of(".eE") == std::string::npos) fail_integer(text);
     return add(Value::floating(value));
   }
   bool string(string_t& value) override { return add(Value::trusted_string(std::move(value))); }
@@ -50,6 +46,10 @@ class ValueBuilder : public nlohmann::json_sax<json> {
     return add(Value::list(std::move(items)));
   }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
+    constexpr int kNumberOverflow = 406;
+    if (error.id == kNumberOverflow) {
+      throw JsonNumberError(fmt::format("JSON: the number at byte {} is beyond what 64 bits hold", position), path());
+    }
     // The library puts its own error number in brackets in front.
     const std::string_view what = error.what();
     const size_t bracket = what.find("] ");
@@ -64,6 +64,23 @@ class ValueBuilder : public nlohmann::json_sax<json> {
     std::vector<Value> items;
     std::string key;
   };
+
+  [[noreturn]] void fail_integer(const std::string& text) const {
+    throw JsonNumberError(fmt::format("JSON: the integer {} does not fit in 64 bits with a sign", text), path());
+  }
+
+  // Where the next value stands.
+  std::string path() const {
+    std::string path;
+    for (const Open& container : open_) {
+      if (container.is_object) {
+        path += (path.empty() ? "" : ".") + container.key;
+      } else {
+        path += fmt::format("[{}]", container.items.size());
+      }
+    }
+    return path;
+  }
 
   bool open(bool is_object) {
     if (open_.size() >= kMaxValueDepth) {

@@ -61,6 +61,8 @@ chat::Value parse_body(std::string_view body) {
   chat::Value value;
   try {
     value = chat::value_from_json(body);
+  } catch (const chat::JsonNumberError& error) {
+    fail_field(error.path(), fmt::format("{}: {}", error.path(), error.what()));
   } catch (const Error& error) {
     fail_field("", fmt::format("the request's body: {}", error.what()));
   }

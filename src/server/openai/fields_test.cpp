@@ -73,6 +73,12 @@ TEST(Fields, RefusesByName) {
 }
 
 TEST(Fields, TheBodyIsAnObject) {
+  EXPECT_EQ(failure_of([] { parse_body(R"({"a": [{"n": 99999999999999999999}]})"); }),
+            "400 a[0].n -: a[0].n: JSON: the integer 99999999999999999999 does not fit in 64 bits with a sign");
+  EXPECT_EQ(failure_of([] { parse_body(R"({"seed": 18446744073709551615})"); }),
+            "400 seed -: seed: JSON: the integer 18446744073709551615 does not fit in 64 bits with a sign");
+  EXPECT_THAT(failure_of([] { parse_body(R"({"temperature": 1e400})"); }),
+              HasSubstr("400 temperature -: temperature: JSON"));
   EXPECT_EQ(failure_of([] { parse_body("[1]"); }), "400 - -: the request is a list of 1 items; expected a JSON object");
   EXPECT_THAT(failure_of([] { parse_body("{\"a\": }"); }), HasSubstr("the request's body: malformed JSON at byte 7"));
   EXPECT_THAT(failure_of([] { parse_body("{\"a\": \"\xFF\"}"); }), HasSubstr("malformed JSON"));
