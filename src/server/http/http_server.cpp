@@ -9,6 +9,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -47,10 +48,10 @@ tcp::acceptor listen(asio::io_context& io, const HttpOptions& options) {
   for (const auto& entry : found) {
     const tcp::endpoint endpoint = entry.endpoint();
     tcp::acceptor acceptor(asio::make_strand(io));
-    acceptor.open(endpoint.protocol(), error);
-    if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor.bind(endpoint, error);
-    if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+    std::ignore = acceptor.open(endpoint.protocol(), error);  // `error` says the same
+    if (!error) std::ignore = acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) std::ignore = acceptor.bind(endpoint, error);
+    if (!error) std::ignore = acceptor.listen(asio::socket_base::max_listen_connections, error);
     if (!error) return acceptor;
   }
   fail(ErrorCode::io, "can't listen on {} port {}: {}; choose others with --host and --port (0: any that is free)",
@@ -92,7 +93,7 @@ struct HttpServer::Listener {
 
   void start(tcp::socket socket) {
     ErrorCodeOf ignored;
-    socket.set_option(tcp::no_delay(true), ignored);
+    std::ignore = socket.set_option(tcp::no_delay(true), ignored);
     const asio::any_io_executor executor = socket.get_executor();
     auto transport =
         shared->tls ? make_tls_transport(std::move(socket), *shared->tls) : make_plain_transport(std::move(socket));
@@ -149,7 +150,7 @@ int64_t HttpServer::drain(std::chrono::milliseconds most) {
   shared_->draining = true;
   asio::post(listener_->acceptor.get_executor(), [listener = listener_.get()] {
     ErrorCodeOf ignored;
-    listener->acceptor.close(ignored);
+    std::ignore = listener->acceptor.close(ignored);
     listener->pause.cancel();
   });
   std::unique_lock lock(shared_->mutex);

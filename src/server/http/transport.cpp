@@ -4,6 +4,7 @@
 
 #include <boost/asio/ssl/stream.hpp>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/error.hpp"
@@ -17,7 +18,7 @@ namespace {
 
 void close_socket(tcp::socket& socket) {
   ErrorCodeOf ignored;
-  socket.close(ignored);
+  std::ignore = socket.close(ignored);
 }
 
 class PlainTransport : public Transport {
@@ -35,7 +36,7 @@ class PlainTransport : public Transport {
   }
   void finish(Done done) override {
     ErrorCodeOf error;
-    socket_.shutdown(tcp::socket::shutdown_send, error);
+    std::ignore = socket_.shutdown(tcp::socket::shutdown_send, error);
     asio::post(socket_.get_executor(), [done = std::move(done), error] { done(error, 0); });
   }
   bool finish_ends_reading() const override { return false; }
@@ -62,7 +63,7 @@ class TlsTransport : public Transport {
   void finish(Done done) override {
     // A read that waits would keep what shutting down has to read.
     ErrorCodeOf ignored;
-    stream_.lowest_layer().cancel(ignored);
+    std::ignore = stream_.lowest_layer().cancel(ignored);
     stream_.async_shutdown([done = std::move(done)](const ErrorCodeOf& error) { done(error, 0); });
   }
   bool finish_ends_reading() const override { return true; }
@@ -109,10 +110,11 @@ std::unique_ptr<asio::ssl::context> make_tls_context(const HttpOptions& options)
   SSL_CTX_set_alpn_select_cb(native, choose_protocol, nullptr);
   ErrorCodeOf error;
   // Otherwise OpenSSL would ask for a passphrase on the terminal.
-  context->set_password_callback([](size_t, asio::ssl::context::password_purpose) { return std::string(); }, error);
-  context->use_certificate_chain_file(options.tls_cert, error);
+  std::ignore =
+      context->set_password_callback([](size_t, asio::ssl::context::password_purpose) { return std::string(); }, error);
+  std::ignore = context->use_certificate_chain_file(options.tls_cert, error);
   check_loaded(error, "--tls-cert", options.tls_cert);
-  context->use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
+  std::ignore = context->use_private_key_file(options.tls_key, asio::ssl::context::pem, error);
   check_loaded(error, "--tls-key", options.tls_key);
   return context;
 }
