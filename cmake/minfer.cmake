@@ -73,14 +73,18 @@ function(minfer_test name)
   set_tests_properties(${test} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}")
 endfunction()
 
-# minfer_fuzz(NAME ROOM room SOURCES x_fuzz.cpp CORPUS dir [SECONDS n]): a libFuzzer program; a short run is a test.
+# minfer_fuzz(NAME ROOM room SOURCES x_fuzz.cpp CORPUS dir [SECONDS n] [INPUT_SECONDS n]): a libFuzzer program; a short run
+# is a test, in which one input may take INPUT_SECONDS.
 function(minfer_fuzz name)
   if(NOT MINFER_BUILD_FUZZ)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "CORPUS;SECONDS" "ROOM;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "CORPUS;SECONDS;INPUT_SECONDS" "ROOM;SOURCES" ${ARGN})
   if(NOT ARG_SECONDS)
     set(ARG_SECONDS 20)
+  endif()
+  if(NOT ARG_INPUT_SECONDS)
+    set(ARG_INPUT_SECONDS 10)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
@@ -94,7 +98,7 @@ function(minfer_fuzz name)
     file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/${name}_found)
     add_dependencies(minfer_tests ${name})
     set(test ${MINFER_TEST_PREFIX}${name})
-    add_test(NAME ${test} COMMAND ${name} -max_total_time=${ARG_SECONDS} -rss_limit_mb=2048 -timeout=10
+    add_test(NAME ${test} COMMAND ${name} -max_total_time=${ARG_SECONDS} -rss_limit_mb=2048 -timeout=${ARG_INPUT_SECONDS}
              -artifact_prefix=${CMAKE_CURRENT_BINARY_DIR}/ ${CMAKE_CURRENT_BINARY_DIR}/${name}_found ${ARG_CORPUS})
     set_tests_properties(${test} PROPERTIES TIMEOUT 300 LABELS "fuzz")
   endif()

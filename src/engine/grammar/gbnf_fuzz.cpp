@@ -15,7 +15,7 @@ using minfer::Error;
 using minfer::ErrorCode;
 namespace grammar = minfer::engine::grammar;
 
-constexpr size_t kMostTokens = 64;
+constexpr size_t kMostTokens = 12;
 
 void require(bool condition) {
   if (!condition) __builtin_trap();
