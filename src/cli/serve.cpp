@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/free_memory.hpp"
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/io.hpp"
@@ -132,6 +133,7 @@ std::shared_ptr<const server::ServedModel> load(const Options& options, const st
   set_speculation(options.speculation, serving.draft.get(), batcher);
   serving.engine = std::make_unique<engine::Engine>(*loaded.runner, *serving.tokenizer, batcher);
   served->engine = serving.engine.get();
+  release_free_memory();
   return served;
 }
 

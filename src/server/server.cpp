@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/free_memory.hpp"
 #include "server/props.hpp"
 #include "server/web_files.hpp"
 
@@ -13,9 +14,10 @@ Server::Server(const ServerOptions& options, ServerState& state, Metrics& metric
     : state_(state),
       metrics_(metrics),
       router_(with_own_routes(std::move(endpoints)), options.router, [&state] { return state.refusal(); }),
-      http_(options.http, {.admit = [this](const HttpRequest& head) { return router_.admit(head); },
-                           .answered = [&metrics](std::string_view endpoint,
-                                                  int status) { metrics.count_answer(endpoint, status); }}) {}
+      http_(options.http,
+            {.admit = [this](const HttpRequest& head) { return router_.admit(head); },
+             .answered = [&metrics](std::string_view endpoint, int status) { metrics.count_answer(endpoint, status); },
+             .idle = release_free_memory}) {}
 
 std::vector<Route> Server::with_own_routes(std::vector<Route> routes) {
   const auto add = [&routes](Route route) { routes.push_back(std::move(route)); };

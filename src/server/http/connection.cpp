@@ -25,6 +25,20 @@ constexpr milliseconds kFinishTimeWithBody(5000);
 // An output buffer that has grown for a large answer is given back.
 constexpr size_t kKeptOutputBytes = size_t{64} << 10;
 
+// After the last answer: tells that the server is idle, unless a request is being answered by then.
+void watch_idle(HttpShared& shared) {
+  shared.idle.expires_after(kIdleTime);
+  shared.idle.async_wait([&shared](const ErrorCodeOf& error) {
+    bool is_idle = false;
+    {
+      const std::lock_guard lock(shared.mutex);
+      shared.watches_idle = false;
+      is_idle = !error && shared.answering == 0;
+    }
+    if (is_idle) shared.callbacks.idle();
+  });
+}
+
 }  // namespace
 
 Connection::Connection(std::shared_ptr<HttpShared> shared, std::unique_ptr<Transport> transport,
@@ -165,11 +179,13 @@ void Connection::end_exchange(int status) {
   release_body();
   if (shared_->callbacks.answered) shared_->callbacks.answered(admission_.endpoint, status);
   admission_ = {};
+  bool is_last = false;
   {
     const std::lock_guard lock(shared_->mutex);
-    --shared_->answering;
+    is_last = --shared_->answering == 0 && shared_->callbacks.idle && !std::exchange(shared_->watches_idle, true);
   }
   shared_->changed.notify_all();
+  if (is_last) watch_idle(*shared_);
 }
 
 // Answers a request that can't be read; the connection can't go on after it.

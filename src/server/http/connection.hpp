@@ -36,8 +36,10 @@ struct HttpShared {
   std::mutex mutex;
   std::condition_variable changed;
   std::unordered_map<Connection*, std::weak_ptr<Connection>> connections;  // under the mutex
-  size_t refused = 0;     // of those, beyond the limit; under the mutex
-  int64_t answering = 0;  // requests; under the mutex
+  size_t refused = 0;         // of those, beyond the limit; under the mutex
+  int64_t answering = 0;      // requests; under the mutex
+  bool watches_idle = false;  // under the mutex; who sets it may use the timer until it is reset
+  boost::asio::steady_timer idle{io};
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {

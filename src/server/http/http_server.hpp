@@ -28,7 +28,11 @@ struct HttpCallbacks {
   std::function<Admission(const HttpRequest& head)> admit;
   // Each answer, with its status; kClientGone where the client left before its end.
   std::function<void(std::string_view endpoint, int status)> answered;
+  // Nothing has been answered for kIdleTime, after something was; or empty.
+  std::function<void()> idle = {};
 };
+
+inline constexpr std::chrono::seconds kIdleTime(1);
 
 inline constexpr int kClientGone = 499;  // as nginx's logs have it
 
