@@ -29,6 +29,7 @@ class Grammar {
   // Of this: where the matchers are. One that is full is replaced; matchers move as they come by.
   mutable std::shared_ptr<Explorer> places;
   mutable Masks masks;
+  mutable size_t work_left = kMaxExplorerWork;  // see there; all matchers share it
 };
 
 }  // namespace minfer::engine::grammar

@@ -2,6 +2,7 @@
 #include "engine/grammar/explorer.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/error.hpp"
@@ -65,11 +66,12 @@ void Explorer::clear() {
   intern({}, false);  // kDead
 }
 
-void Explorer::fail_work() const {
+void Explorer::fail_work() {
+  work_left_ = 0;
   fail(ErrorCode::invalid_input,
-       "grammar: it is too ambiguous: to find the next tokens takes more than {} steps; make fewer alternatives match "
-       "the same text",
-       kMaxExplorerWork);
+       "grammar: it is too ambiguous: to find the next tokens takes more than {} steps at once, or {} a token; make "
+       "fewer alternatives match the same text",
+       kMaxExplorerWork, kTokenWork);
 }
 
 void Explorer::check_bytes() const {
@@ -85,9 +87,10 @@ std::vector<Frame> Explorer::frames(NodeIndex node) const {
 }
 
 NodeIndex Explorer::node(std::vector<Frame>& frames, CalleeId callee) {
+  add_work(frames.size() * (1 + static_cast<size_t>(std::bit_width(frames.size())) / 4));  // sorting many takes longer
+
   std::sort(frames.begin(), frames.end());
   frames.erase(std::unique(frames.begin(), frames.end()), frames.end());
-  add_work(frames.size());
   const CalleeId counted = counted_of(callee);
   uint64_t hash = counted;
   for (const Frame& frame : frames) {

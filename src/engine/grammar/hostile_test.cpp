@@ -147,6 +147,54 @@ TEST(Hostile, ManyWaysToReadAText) {
               testing::AnyOf("", HasSubstr("ambig")));
 }
 
+// What the answers of a grammar cost others is bounded in all, however many tokens they have.
+TEST(Hostile, AnAnswerHasAnAllowance) {
+  const auto grammar =
+      compile(parse_gbnf("root ::= s \"b\"\ns ::= \"a\" | \"a\" s | \"a\" s s | \"a\" s s s", "test"), table());
+  const auto other = compile(parse_gbnf("root ::= [ab]* \"!\"", "test"), table());
+  Matcher matcher(grammar), beside(other);
+  size_t tokens = 0, work = 0;
+  const auto go_on = [&] {
+    const size_t before = std::min(kMaxExplorerWork, grammar->work_left + kTokenWork);
+    matcher.mask();
+    matcher.accept('a');
+    work += before - grammar->work_left;
+    ++tokens;
+  };
+  try {
+    while (tokens < 10000) {
+      go_on();
+      beside.accept('a');
+      EXPECT_FALSE(beside.mask().empty());
+    }
+    FAIL() << "it takes more than any answer may";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_input);
+    EXPECT_THAT(error.what(), HasSubstr("4194304 steps at once, or 16384 a token"));
+  }
+  EXPECT_GT(tokens, 5U);
+  EXPECT_LE(work, kMaxExplorerWork + tokens * kTokenWork);
+  // Nor does it help to ask again, or to begin anew.
+  EXPECT_EQ(grammar->work_left, 0U);
+  EXPECT_THROW(matcher.mask(), Error);
+  EXPECT_THROW(Matcher{grammar}, Error);
+  EXPECT_GT(other->work_left, kMaxExplorerWork / 2);
+}
+
+TEST(Hostile, WhatIsCheapGoesOnForEver) {
+  // What a fuzzer found: many ways to read a text, and few places that they lead to.
+  EXPECT_EQ(run("root ::= a a* (\"a\" | aa)*\na ::= \"a\" | \"aa\" | \"\"\naa ::= a a", times(5000, "a")), "");
+  EXPECT_EQ(run("root ::= (\"a\" | \"aa\" | \"aaa\")* \"b\"", times(5000, "a")), "");
+  // Tokens that the grammar forces come many in one step, and give it nothing more.
+  const auto grammar = compile(parse_gbnf("root ::= \"" + times(1000, "xy") + "\"", "test"), table());
+  Matcher matcher(grammar);
+  for (int i = 0; i < 1000; ++i) {
+    const size_t before = grammar->work_left;
+    matcher.accept(matcher.forced());
+    EXPECT_LT(grammar->work_left, before);
+  }
+}
+
 TEST(Hostile, ManyAlternatives) {
   EXPECT_EQ(run("root ::= " + repeated(30000, [](size_t i) { return (i > 0 ? " | \"" : "\"") + num(i * 7919) + "\""; }),
                 "15838"),

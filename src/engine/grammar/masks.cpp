@@ -29,7 +29,21 @@ void Masks::drop_locals() {
 }
 
 void Masks::find(Explorer& places, FrontierId f, std::span<uint32_t> mask) {
-  explorer_.reset_work();
+  explorer_.reset_work(places.work_left());
+  // Whatever comes of it. What both do is added up at the end: it may be twice what was left.
+  struct Count {
+    ~Count() {
+      const size_t used = most - own.work_left();
+      places.reset_work(places.work_left() - std::min(used, places.work_left()));
+    }
+    const Explorer& own;
+    Explorer& places;
+    size_t most;
+  } const count{explorer_, places, places.work_left()};
+  find_checked(places, f, mask);
+}
+
+void Masks::find_checked(Explorer& places, FrontierId f, std::span<uint32_t> mask) {
   if (local_bytes_ > kMaxLocalBytes) drop_locals();
   try {
     return find_once(places, f, mask);

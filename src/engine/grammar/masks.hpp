@@ -26,6 +26,7 @@ class Masks {
   Masks(const Automaton& automaton, const TokenTable& tokens);
 
   // The tokens that may come at frontier `f` of `places`, as bits: `mask` [TokenTable::mask_words()] is overwritten.
+  // Its work counts as that of `places`.
   // Errors: ExplorerFull of `places`, which is then to be cleared; invalid_input where the grammar is too ambiguous.
   void find(Explorer& places, FrontierId f, std::span<uint32_t> mask);
   // To be called where `places` was cleared.
@@ -56,6 +57,7 @@ class Masks {
     Config local;
   };
 
+  void find_checked(Explorer& places, FrontierId f, std::span<uint32_t> mask);
   void find_once(Explorer& places, FrontierId f, std::span<uint32_t> mask);
   const std::vector<Part>& parts(Explorer& places, FrontierId f);
   void localize(Explorer& places, const Config& config, std::vector<Place>& out);

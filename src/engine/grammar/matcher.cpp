@@ -35,9 +35,12 @@ struct Matcher::State {
   explicit State(std::shared_ptr<const Grammar> compiled)
       : grammar(std::move(compiled)), mask(grammar->tokens->mask_words()) {}
 
-  // Runs `act` on the grammar's places, where `now` is one of them; once more where they were full.
+  // Runs `act` on the grammar's places, where `now` is one of them; once more where they were full. `tokens` were drawn
+  // since the last time.
   template <class Act>
-  void run(Act act);
+  void run(size_t tokens, Act act);
+  template <class Act>
+  void attempt(Act act);
   void move(std::shared_ptr<Explorer> to);
   FrontierId after(int32_t token) const;
   void set_flags();
@@ -59,25 +62,35 @@ void Matcher::State::move(std::shared_ptr<Explorer> to) {
 }
 
 template <class Act>
-void Matcher::State::run(Act act) {
+void Matcher::State::attempt(Act act) {
+  Explorer& explorer = *grammar->places;
+  explorer.reset_work(grammar->work_left);
+  // Whatever comes of it, its work is done.
+  struct Count {
+    ~Count() { left = of.work_left(); }
+    const Explorer& of;
+    size_t& left;
+  } const count{explorer, grammar->work_left};
+  if (places == nullptr) {
+    now = explorer.start();
+    places = grammar->places;
+  }
+  move(grammar->places);
+  act();
+}
+
+template <class Act>
+void Matcher::State::run(size_t tokens, Act act) {
   const std::lock_guard lock(grammar->mutex);
-  const auto attempt = [&] {
-    grammar->places->reset_work();
-    if (places == nullptr) {
-      now = grammar->places->start();
-      places = grammar->places;
-    }
-    move(grammar->places);
-    act();
-  };
+  grammar->work_left = std::min(kMaxExplorerWork, grammar->work_left + tokens * kTokenWork);
   try {
-    return attempt();
+    return attempt(act);
   } catch (const ExplorerFull&) {
     grammar->places = std::make_shared<Explorer>(grammar->automaton);
     grammar->masks.forget_parts();
   }
   try {
-    attempt();
+    attempt(act);
   } catch (const ExplorerFull&) {
     fail(ErrorCode::invalid_input,
          "grammar: the text has brought it to a place that takes more than {} bytes to go on from; nest less, or make "
@@ -113,7 +126,7 @@ void Matcher::State::set_flags() {
 }
 
 Matcher::Matcher(std::shared_ptr<const Grammar> grammar) : state_(std::make_unique<State>(std::move(grammar))) {
-  state_->run([&] { state_->set_flags(); });
+  state_->run(0, [&] { state_->set_flags(); });
 }
 
 Matcher::~Matcher() = default;
@@ -122,7 +135,7 @@ Matcher& Matcher::operator=(Matcher&&) noexcept = default;
 
 std::span<const uint32_t> Matcher::mask() {
   if (!state_->has_mask) {
-    state_->run([&] { state_->grammar->masks.find(*state_->places, state_->now, state_->mask); });
+    state_->run(0, [&] { state_->grammar->masks.find(*state_->places, state_->now, state_->mask); });
     state_->has_mask = true;
   }
   return state_->mask;
@@ -135,7 +148,9 @@ int32_t Matcher::forced() {
 
 void Matcher::accept(int32_t token) {
   check(token >= 0 && static_cast<size_t>(token) < state_->grammar->tokens->vocabulary(), "a token of the vocabulary");
-  state_->run([&] {
+  // Forced tokens come many in one step.
+  const size_t drawn = state_->forced.value_or(-1) < 0 ? 1 : 0;
+  state_->run(drawn, [&] {
     state_->now = state_->after(token);
     state_->set_flags();
   });
