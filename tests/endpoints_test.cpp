@@ -1,5 +1,6 @@
 // The endpoints on a real engine, without HTTP in between: many clients at once, clients that go away, a queue that is
 // full, and the end. Answers are made on another thread than requests come on: this runs under the thread sanitizer.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,6 +58,10 @@ class Client : public server::Responder {
     const auto callback = gone_;
     lock.unlock();
     callback();
+  }
+  int status() {
+    const std::lock_guard lock(mutex_);
+    return status_;
   }
   std::string body() {
     const std::lock_guard lock(mutex_);
@@ -116,6 +121,12 @@ class EndpointsTest : public ::testing::Test {
     return post("/v1/completions", R"({"prompt": [3, 4, 5, 6], "temperature": 0, "ignore_eos": true, )" + more + "}");
   }
 
+  std::string complete_and_wait(const std::string& more) {
+    const auto client = complete(more);
+    client->wait();
+    return client->body();
+  }
+
   Loaded loaded_;
   tokenizer::Tokenizer tokenizer_;
   std::unique_ptr<engine::Engine> engine_;
@@ -137,6 +148,59 @@ TEST_F(EndpointsTest, ManyClientsGetWhatOneGets) {
     EXPECT_EQ(choices(client->body()), choices(alone->body()));
   }
   EXPECT_EQ(results_, 25);
+}
+
+// A grammar that takes about a tenth of a second to compile; `name` makes it another one.
+std::string slow_grammar(int name) {
+  std::string text = "root ::= r0 \\\"" + std::to_string(name) + "\\\"\\n";
+  constexpr int kRules = 10000;
+  for (int i = 0; i < kRules; ++i) text += fmt::format("r{} ::= \\\"b\\\"? r{}\\n", i, i + 1);
+  return text + fmt::format("r{} ::= \\\"a\\\"", kRules);
+}
+
+TEST_F(EndpointsTest, GrammarsThatCompileSlowlyHoldUpNobodyElse) {
+  const auto known = complete(R"("max_tokens": 4, "grammar": "root ::= [ab]+")");
+  ASSERT_EQ(known->wait(), 200) << known->body();
+  std::vector<std::shared_ptr<Client>> slow;
+  for (int i = 0; i < 12; ++i) slow.push_back(complete(R"("max_tokens": 4, "grammar": ")" + slow_grammar(i) + "\""));
+  // The requests are taken at once, and those that bring no new grammar are answered before.
+  const auto plain = complete(R"("max_tokens": 4)");
+  const auto again = complete(R"("max_tokens": 4, "grammar": "root ::= [ab]+")");
+  EXPECT_EQ(plain->wait(), 200);
+  EXPECT_EQ(again->wait(), 200);
+  EXPECT_EQ(slow.back()->status(), 0) << "it has been compiled already: make it slower";
+  slow[10]->go_away();
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(slow[static_cast<size_t>(i)]->wait(), ::testing::AnyOf(200, 400));
+  EXPECT_THAT(slow[11]->wait(), ::testing::AnyOf(200, 400));
+  EXPECT_EQ(slow[10]->status(), 0) << "its client had gone";
+}
+
+TEST_F(EndpointsTest, TooManySlowGrammarsAreRefusedAndStopped) {
+  std::vector<std::shared_ptr<Client>> clients;
+  const auto is_refused = [](const auto& client) { return client->status() == 429; };
+  while (clients.size() < 100 && (clients.empty() || !is_refused(clients.back()))) {
+    clients.push_back(
+        complete(R"("max_tokens": 1, "grammar": ")" + slow_grammar(static_cast<int>(clients.size())) + "\""));
+  }
+  ASSERT_TRUE(is_refused(clients.back()));
+  EXPECT_GE(clients.size(), 65U);
+  EXPECT_THAT(clients.back()->body(), HasSubstr("wait for a grammar to be compiled; the limit is 64"));
+  endpoints_->stop();
+  EXPECT_EQ(clients[clients.size() - 2]->wait(), 503);
+  EXPECT_EQ(complete(R"("max_tokens": 1, "grammar": "root ::= [c]")")->wait(), 503);
+}
+
+// Its trouble comes with the text: the first mask is cheap, and the request's field is named all the same.
+TEST_F(EndpointsTest, AGrammarThatBecomesTooExpensiveEndsItsRequestAlone) {
+  constexpr const char* kCostly = R"("root ::= s \"b\"\ns ::= \"a\" | \"a\" s | \"a\" s s | \"a\" s s s")";
+  const auto beside = complete(R"("max_tokens": 200)");
+  const auto costly = complete(R"("max_tokens": 400, "logit_bias": {"101": -100}, "grammar": )" + std::string(kCostly));
+  EXPECT_EQ(costly->wait(), 400) << costly->body();
+  EXPECT_THAT(costly->body(), HasSubstr(R"("message":"grammar: it is too ambiguous: to find the next tokens takes)"));
+  EXPECT_THAT(costly->body(), HasSubstr(R"("param":"grammar")"));
+  EXPECT_EQ(beside->wait(), 200);
+  const auto choices = [](const std::string& body) { return body.substr(body.find("\"choices\"")); };
+  EXPECT_EQ(choices(beside->body()), choices(complete_and_wait(R"("max_tokens": 200)")));
 }
 
 TEST_F(EndpointsTest, AClientThatGoesAwayStopsItsWork) {

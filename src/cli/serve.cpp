@@ -70,28 +70,36 @@ std::string main_type(const gguf::File& file) {
   return most == bytes.end() ? std::string() : std::string(most->first);
 }
 
-void read_template(server::ServedModel& served, const gguf::File& file, const std::string& template_file) {
-  std::string name = template_file;
-  if (!template_file.empty()) {
-    served.template_source = cli::read_template(template_file);
-  } else if (const auto source = file.metadata().find_string("tokenizer.chat_template")) {
-    served.template_source = *source;
-    name = "tokenizer.chat_template of " + file.metadata().source();
-  } else {
-    return;
-  }
+// --chat-template, empty where it is not given. Read before the server listens: a user's mistake ends it at once.
+struct GivenTemplate {
+  std::string source;
+  std::optional<chat::Template> parsed;
+};
+
+GivenTemplate read_given_template(const std::string& file) {
+  GivenTemplate given;
+  if (file.empty()) return given;
+  given.source = read_template(file);
+  given.parsed = chat::Template::parse(given.source, file);
+  return given;
+}
+
+void set_template(server::ServedModel& served, const gguf::File& file, const GivenTemplate& given) {
+  served.template_source = given.source;
+  served.chat_template = given.parsed;
+  const auto source = file.metadata().find_string("tokenizer.chat_template");
+  if (given.parsed || !source) return;
   try {
-    served.chat_template = chat::Template::parse(served.template_source, name);
+    served.chat_template = chat::Template::parse(*source, "tokenizer.chat_template of " + file.metadata().source());
+    served.template_source = *source;
   } catch (const Error& error) {
-    if (!template_file.empty()) throw;
     // The model is of use without it.
     say("minfer: warning: {}; chats are refused (--chat-template FILE takes another)\n", printable(error.what()));
-    served.template_source.clear();
   }
 }
 
-std::shared_ptr<server::ServedModel> describe(const Options& options, const Serving& serving, const std::string& path,
-                                              int64_t context) {
+std::shared_ptr<server::ServedModel> describe(const Options& options, const GivenTemplate& given,
+                                              const Serving& serving, const std::string& path, int64_t context) {
   const model::Model& model = serving.target->model;
   auto served = std::make_shared<server::ServedModel>();
   served->name = served_name(options, path);
@@ -106,13 +114,13 @@ std::shared_ptr<server::ServedModel> describe(const Options& options, const Serv
   served->tokenizer = serving.tokenizer.get();
   served->token_table = engine::grammar::make_token_table(*serving.tokenizer);
   served->sampler = resolve_sampler(options.sampler, *serving.tokenizer);
-  read_template(*served, model.file(), options.serve.template_file);
+  set_template(*served, model.file(), given);
   return served;
 }
 
 // Everything from the file's header to the running engine. Errors: those of a command that loads a model.
-std::shared_ptr<const server::ServedModel> load(const Options& options, const std::string& path, Serving& serving,
-                                                server::ServerState& state) {
+std::shared_ptr<const server::ServedModel> load(const Options& options, const GivenTemplate& given,
+                                                const std::string& path, Serving& serving, server::ServerState& state) {
   ModelOptions target = options.model;
   target.sequences = options.serve.parallel;
   target.outputs = options.serve.parallel * (1 + most_drafted(options.speculation));
@@ -121,7 +129,7 @@ std::shared_ptr<const server::ServedModel> load(const Options& options, const st
   LoadedModel& loaded = *serving.target;
   serving.tokenizer = std::make_unique<tokenizer::Tokenizer>(model::read_vocab(loaded.model.file()));
   const int64_t context = context_tokens(loaded, target, kDefaultContext);
-  const auto served = describe(options, serving, path, context);
+  const auto served = describe(options, given, serving, path, context);
   ModelOptions draft = options.model;
   draft.sequences = options.serve.parallel;
   serving.draft = open_draft_model(options.speculation, draft, loaded.model);
@@ -168,6 +176,7 @@ int drain(server::Server& server, const ServeOptions& options) {
 int serve(Options& options) {
   finish_serve_options(options.serve);
   const std::string path = find_model(options.model.model);
+  const GivenTemplate given = read_given_template(options.serve.template_file);
   raise_file_limit();
   InterruptGate gate;
   server::ServerState state;
@@ -184,7 +193,7 @@ int serve(Options& options) {
   say_address(server, options.serve);
   auto loading = std::async(std::launch::async, [&] {
     try {
-      const auto served = load(options, path, serving, state);
+      const auto served = load(options, given, path, serving, state);
       state.set_model(served);
       say("minfer: serving {}: {} request(s) at once, of {} tokens each\n", printable(served->name), served->parallel,
           served->context_tokens);

@@ -168,8 +168,11 @@ BatcherStats Batcher::stats() const {
   stats.running = static_cast<int64_t>(running_.size());
   stats.waiting = static_cast<int64_t>(waiting_.size());
   for (size_t group = 0; group < runner_.cache().groups(); ++group) {
-    stats.idle_pages += runner_.cache().pool(group).idle_pages();
-    stats.evictions += runner_.cache().pool(group).evictions();
+    const PagePool& pool = runner_.cache().pool(group);
+    stats.pages += pool.pages();
+    stats.used_pages += pool.pages() - pool.available_pages();
+    stats.idle_pages += pool.idle_pages();
+    stats.evictions += pool.evictions();
   }
   return stats;
 }

@@ -47,7 +47,9 @@ struct BatcherStats {
   int64_t rows = 0;
   int64_t preemptions = 0;
   int64_t reused_tokens = 0;  // found in the prefix cache
-  int64_t idle_pages = 0;     // of all groups: kept for their prefixes
+  int64_t pages = 0;          // of all groups
+  int64_t used_pages = 0;     // of those, by requests
+  int64_t idle_pages = 0;     // kept for their prefixes alone
   int64_t evictions = 0;      // of such pages
   int64_t running = 0;
   int64_t waiting = 0;

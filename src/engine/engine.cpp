@@ -9,7 +9,7 @@
 namespace minfer::engine {
 
 Engine::Engine(Runner& runner, const tokenizer::Tokenizer& tokenizer, const BatcherOptions& options)
-    : batcher_(runner, tokenizer, options), thread_([this] { run(); }) {}
+    : batcher_(runner, tokenizer, options), stats_(batcher_.stats()), thread_([this] { run(); }) {}
 
 Engine::~Engine() {
   {

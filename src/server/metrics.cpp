@@ -74,6 +74,8 @@ struct Metrics::Families {
   prometheus::Gauge& steps = gauge("minfer_engine_steps", "Steps of the engine so far");
   prometheus::Gauge& rows = gauge("minfer_engine_rows", "Rows (tokens) of those steps");
   prometheus::Gauge& preemptions = gauge("minfer_engine_preemptions", "Times that a request's KV pages were taken");
+  prometheus::Gauge& pages = gauge("minfer_kv_pages_total", "KV pages");
+  prometheus::Gauge& used_pages = gauge("minfer_kv_pages_used", "KV pages that requests hold");
   prometheus::Gauge& idle_pages = gauge("minfer_kv_pages_idle", "KV pages that are kept for their prefixes alone");
   prometheus::Gauge& evictions = gauge("minfer_kv_pages_evicted", "Such pages given up so far");
 };
@@ -111,6 +113,8 @@ void Metrics::set_engine(const engine::BatcherStats& stats) {
   f.steps.Set(static_cast<double>(stats.steps));
   f.rows.Set(static_cast<double>(stats.rows));
   f.preemptions.Set(static_cast<double>(stats.preemptions));
+  f.pages.Set(static_cast<double>(stats.pages));
+  f.used_pages.Set(static_cast<double>(stats.used_pages));
   f.idle_pages.Set(static_cast<double>(stats.idle_pages));
   f.evictions.Set(static_cast<double>(stats.evictions));
 }

@@ -11,16 +11,17 @@
 
 #include "base/error.hpp"
 #include "base/utf8.hpp"
+#include "engine/grammar/byte_tokens_testing.hpp"
 #include "engine/grammar/grammar.hpp"
 #include "engine/grammar/json_schema.hpp"
 #include "engine/grammar/naive_match_testing.hpp"
-#include "engine/grammar/token_table.hpp"
 
 namespace {
 
 using minfer::engine::grammar::add_json_schema;
 using minfer::engine::grammar::Ast;
 using minfer::engine::grammar::AstBuilder;
+using minfer::engine::grammar::byte_tokens;
 using minfer::engine::grammar::CodeRange;
 using minfer::engine::grammar::compile;
 using minfer::engine::grammar::Grammar;
@@ -141,18 +142,9 @@ class Sampler {
   std::string text_;
 };
 
-// Every byte, some longer texts, and one token that ends a generation.
 std::shared_ptr<const TokenTable> small_vocabulary() {
-  std::vector<TokenTable::Token> tokens;
-  for (int byte = 0; byte < 256; ++byte) {
-    tokens.push_back({std::string(1, static_cast<char>(byte))});
-  }
-  for (const char* text : {"{\"",   "\":",  "\",", "\",\"", "\": ", "\"}", "[]", "{}", "],", "null", "true",
-                           "false", "name", "12",  "00",    "123",  "-1",  "0.", ".5", "ab", "\\u",  "\xC3\xA9"}) {
-    tokens.push_back({text});
-  }
-  tokens.push_back({"", true});
-  return std::make_shared<const TokenTable>(std::move(tokens));
+  return byte_tokens({"{\"",   "\":",  "\",", "\",\"", "\": ", "\"}", "[]", "{}", "],", "null", "true",
+                      "false", "name", "12",  "00",    "123",  "-1",  "0.", ".5", "ab", "\\u",  "\xC3\xA9"});
 }
 
 // Whether the compiled automaton lets the text through, cut into tokens at random, to its end.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "engine/grammar/byte_tokens_testing.hpp"
 #include "engine/grammar/compiled_grammar.hpp"
 #include "engine/grammar/gbnf.hpp"
 
@@ -21,16 +22,9 @@ void require(bool condition) {
   if (!condition) __builtin_trap();
 }
 
-std::shared_ptr<const grammar::TokenTable> table() {
-  static const auto made = [] {
-    std::vector<grammar::TokenTable::Token> tokens;
-    for (int byte = 0; byte < 256; ++byte) tokens.push_back({std::string(1, static_cast<char>(byte))});
-    for (const char* text : {"aa", "ab", "\",", "\": ", "\xC3\xA9", "\x82\xAC\"", "    ", "[[", "},"}) {
-      tokens.push_back({text});
-    }
-    tokens.push_back({"", true});
-    return std::make_shared<grammar::TokenTable>(std::move(tokens));
-  }();
+const std::shared_ptr<const grammar::TokenTable>& table() {
+  static const auto made =
+      grammar::byte_tokens({"aa", "ab", "\",", "\": ", "\xC3\xA9", "\x82\xAC\"", "    ", "[[", "},"});
   return made;
 }
 

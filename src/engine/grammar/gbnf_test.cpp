@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "engine/grammar/byte_tokens_testing.hpp"
 #include "engine/grammar/grammar.hpp"
 #include "engine/grammar/grammar_oracle.hpp"
 #include "engine/grammar/token_table.hpp"
@@ -17,18 +18,10 @@ namespace {
 
 using testing::HasSubstr;
 
-// One token a byte, and one end.
-std::shared_ptr<const TokenTable> byte_table() {
-  std::vector<TokenTable::Token> tokens;
-  for (int byte = 0; byte < 256; ++byte) tokens.push_back({std::string(1, static_cast<char>(byte))});
-  tokens.push_back({"", true});
-  return std::make_shared<TokenTable>(std::move(tokens));
-}
-
 // Whether the whole text matches, asked of the automaton and, where the text is short, of the definition.
 bool matches(const std::string& grammar, std::string_view text) {
   const Ast ast = parse_gbnf(grammar, "test");
-  Matcher matcher(compile(ast, byte_table()));
+  Matcher matcher(compile(ast, byte_tokens()));
   bool all = true;
   for (size_t i = 0; i < text.size() && all; ++i) {
     const auto byte = static_cast<uint8_t>(text[i]);

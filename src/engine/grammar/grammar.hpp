@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/grammar/ast.hpp"
@@ -22,6 +23,8 @@ class TokenTable;
 std::shared_ptr<const TokenTable> make_token_table(const tokenizer::Tokenizer& tokenizer);
 
 class Grammar;
+// Begins the message of every error of a grammar that is compiled, or brings a matcher to a limit.
+inline constexpr std::string_view kErrorPrefix = "grammar: ";
 // Errors: invalid_input for a grammar that can't be compiled: a rule that begins with itself (left recursion), by name;
 // limits; that no text matches.
 std::shared_ptr<const Grammar> compile(const Ast& ast, std::shared_ptr<const TokenTable> tokens);
@@ -38,11 +41,12 @@ class Matcher {
   Matcher& operator=(Matcher&&) noexcept;
 
   // Bit t % 32 of word t / 32: whether token t may come next; [ceil(vocabulary / 32)]. Valid until the next call.
-  // Errors: invalid_input where a limit of the automaton's states is exceeded.
+  // Errors: invalid_input where the grammar is too ambiguous: its answers share an allowance of steps, which grows with
+  // the tokens that are drawn (explorer.hpp).
   std::span<const uint32_t> mask();
   // The only token that may come next, or -1 where there are several. Errors: those of mask().
   int32_t forced();
-  // `token` is one that mask() allows (checked: internal).
+  // `token` is one that mask() allows (checked: internal). Errors: those of mask().
   void accept(int32_t token);
   // The text so far is a whole match (it may still go on).
   bool is_complete() const;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "engine/grammar/byte_tokens_testing.hpp"
 #include "engine/grammar/compiled_grammar.hpp"
 #include "engine/grammar/gbnf.hpp"
 
@@ -18,12 +19,7 @@ using testing::HasSubstr;
 constexpr size_t kMaxBytes = size_t{64} << 20;
 
 std::shared_ptr<const TokenTable> table() {
-  std::vector<TokenTable::Token> tokens;
-  for (int byte = 0; byte < 256; ++byte) tokens.push_back({std::string(1, static_cast<char>(byte))});
-  for (const char* text : {"aa", "aaaa", "aaaaaaaa", "ab", "ba", "abab", "a,b", "((((", "))))"})
-    tokens.push_back({text});
-  tokens.push_back({"", true});
-  return std::make_shared<TokenTable>(std::move(tokens));
+  return byte_tokens({"aa", "aaaa", "aaaaaaaa", "ab", "ba", "abab", "a,b", "((((", "))))"});
 }
 
 // What it is refused with, while it is compiled or at one of the tokens; empty: it goes on behind all of them.

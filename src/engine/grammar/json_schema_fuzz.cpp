@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "engine/grammar/byte_tokens_testing.hpp"
 #include "engine/grammar/grammar.hpp"
 #include "engine/grammar/json_schema.hpp"
-#include "engine/grammar/token_table.hpp"
 
 namespace {
 
@@ -23,13 +23,8 @@ void require(bool condition) {
   if (!condition) __builtin_trap();
 }
 
-std::shared_ptr<const grammar::TokenTable> table() {
-  static const auto made = [] {
-    std::vector<grammar::TokenTable::Token> tokens;
-    for (int byte = 0; byte < 256; ++byte) tokens.push_back({std::string(1, static_cast<char>(byte))});
-    tokens.push_back({"", true});
-    return std::make_shared<grammar::TokenTable>(std::move(tokens));
-  }();
+const std::shared_ptr<const grammar::TokenTable>& table() {
+  static const auto made = grammar::byte_tokens();
   return made;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "server/openai/constraint.hpp"
 
 namespace minfer::server::openai {
 
@@ -80,12 +81,19 @@ class AnswerThread::Mailbox {
 
 namespace {
 
+// A part's, told with the field of its grammar where it is that one's.
+ApiError part_error(const Job& job, const Error& error) {
+  const bool is_grammar =
+      !job.grammar_param.empty() && std::string_view(error.what()).starts_with(engine::grammar::kErrorPrefix);
+  return is_grammar ? grammar_error(error, job.grammar_param) : api_error(error);
+}
+
+}  // namespace
+
 const ApiError& stopping_error() {
   static const ApiError error = api_error({ErrorCode::cancelled, "the server is shutting down; try another one"});
   return error;
 }
-
-}  // namespace
 
 AnswerThread::AnswerThread(ResultSink sink)
     : sink_(std::move(sink)), mailbox_(std::make_shared<Mailbox>()), thread_([this] { run(); }) {}
@@ -165,7 +173,11 @@ void AnswerThread::submit(const std::shared_ptr<Running>& job, size_t part) {
     mailbox->put(std::move(message));
   };
   Running::PartState& state = job->parts[part];
-  state.id = job->job.model->engine->submit(std::move(job->job.parts[part].request), std::move(listener));
+  try {
+    state.id = job->job.model->engine->submit(std::move(job->job.parts[part].request), std::move(listener));
+  } catch (const Error& error) {
+    throw ApiFailure(part_error(job->job, error));
+  }
   state.state = Running::State::submitted;
 }
 
@@ -189,7 +201,7 @@ void AnswerThread::take_end(const std::shared_ptr<Running>& job, size_t part, co
   if (sink_) sink_(job->job.endpoint, result);
   if (job->over) return;
   if (result.reason == engine::StopReason::failed) {
-    fail_job(job, api_error(*result.error));
+    fail_job(job, part_error(job->job, *result.error));
     return;
   }
   if (result.reason == engine::StopReason::cancelled && !state.has_all) {

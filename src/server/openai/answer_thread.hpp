@@ -57,7 +57,11 @@ struct Job {
   std::shared_ptr<Responder> responder;
   std::vector<Part> parts;
   std::unique_ptr<Answer> answer;
+  std::string grammar_param = {};  // the field that asks for the grammar of the parts
 };
+
+// What is told to those whose answers end with the server.
+const ApiError& stopping_error();
 
 // Hears of each part that has ended, on the answers' thread.
 using ResultSink = std::function<void(std::string_view endpoint, const engine::Result& result)>;

@@ -21,11 +21,12 @@ void handle_chat(Service& service, const HttpRequest& request, const std::shared
                             .include_usage = chat.generation.include_usage,
                             .logprobs = chat.top_logprobs >= 0,
                             .parallel_calls = chat.tools.parallel};
-  service.answers().start({.endpoint = kChatPath,
-                           .model = model->served,
-                           .responder = responder,
-                           .parts = std::move(prepared.parts),
-                           .answer = make_chat_answer(std::move(options), std::move(prepared.parsers), responder)});
+  service.start(model, std::move(prepared.wish),
+                {.endpoint = kChatPath,
+                 .model = model->served,
+                 .responder = responder,
+                 .parts = std::move(prepared.parts),
+                 .answer = make_chat_answer(std::move(options), std::move(prepared.parsers), responder)});
 }
 
 }  // namespace minfer::server::openai

@@ -163,18 +163,16 @@ std::string render_chat(const PreparedModel& model, const ChatRequest& request) 
   return model.prompt.render(std::move(conversation), request.continue_final);
 }
 
-PreparedChat prepare_chat(PreparedModel& model, const ChatRequest& request) {
+PreparedChat prepare_chat(const PreparedModel& model, const ChatRequest& request) {
   const chat::OutputFormat format = answer_format(model.prompt.format(), request.constraint, request.tools);
   PreparedChat prepared;
   prepared.prompt = render_chat(model, request);
   const std::vector<int32_t> tokens = model.prompt.encode(prepared.prompt);
   check_prompt(tokens, *model.served, request.param);
-  const bool in_reasoning = chat::begins_in_reasoning(format, prepared.prompt);
-  const auto grammar = model.grammars.find(request.constraint, request.tools, format, in_reasoning);
+  prepared.wish = {request.constraint, request.tools, format, chat::begins_in_reasoning(format, prepared.prompt)};
   // The engine computes the prompt once: the choices come together.
   for (int64_t choice = 0; choice < request.generation.choices; ++choice) {
     engine::Request made = make_request(request.generation, tokens, request.max_tokens, choice);
-    made.grammar = grammar;
     made.top_logprobs = request.top_logprobs;
     made.show_control = format.show_control;
     prepared.parts.push_back({std::move(made)});

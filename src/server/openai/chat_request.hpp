@@ -38,13 +38,14 @@ void set_reasoning_effort(chat::Conversation& conversation, std::string_view eff
 // What the engine and the answer's writer need.
 struct PreparedChat {
   std::string prompt;
+  GrammarWish wish;                         // of all parts, which don't have it yet
   std::vector<Part> parts;                  // a choice each
   std::vector<chat::OutputParser> parsers;  // likewise
 };
 
 // The prompt's text.
 std::string render_chat(const PreparedModel& model, const ChatRequest& request);
-// Renders, encodes, compiles. Errors: ApiFailure.
-PreparedChat prepare_chat(PreparedModel& model, const ChatRequest& request);
+// Renders and encodes. Errors: ApiFailure.
+PreparedChat prepare_chat(const PreparedModel& model, const ChatRequest& request);
 
 }  // namespace minfer::server::openai

@@ -15,6 +15,7 @@ using test::failure_of;
 using test::TestModel;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 struct Reader {
   explicit Reader(std::string_view source = test::kTemplate) : words(source), model(words.model) {}
@@ -217,6 +218,33 @@ TEST(ChatRequest, WrongMessagesAreNamed) {
   EXPECT_EQ(reader.failure(with(R"("bogus": 1)"), false), "no error");
   EXPECT_THAT(reader.failure(with(R"("model": "other")")), HasSubstr("404 model model_not_found:"));
   EXPECT_EQ(reader.failure(with(R"("model": "other")"), false), "no error");
+}
+
+TEST(ChatRequest, WhatToolMessagesMustHave) {
+  const auto call = [](const std::string& arguments) {
+    return R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "tool_calls": [{"id": "c",
+        "type": "function", "function": {"name": "add", "arguments": )" +
+           arguments + "}}]}]}";
+  };
+  Reader reader;
+  EXPECT_THAT(reader.failure(R"({"messages": [{"role": "tool", "content": "3"}]})"),
+              StartsWith("400 messages[0].tool_call_id -: messages[0].tool_call_id is missing"));
+  EXPECT_THAT(reader.failure(R"({"messages": [{"role": "tool", "content": "3", "tool_call_id": ""}]})"),
+              StartsWith("400 messages[0].tool_call_id -: messages[0].tool_call_id is the text ''"));
+  for (const char* arguments : {R"("{\"a\": ")", R"("[1]")", R"("sum")"}) {
+    EXPECT_THAT(reader.failure(call(arguments)), StartsWith("400 messages[1].tool_calls[0].function.arguments -: "
+                                                            "messages[1].tool_calls[0].function.arguments is the text"))
+        << arguments;
+  }
+  for (const char* arguments : {R"("")", R"("{}")", R"({"a": 1})"}) {
+    EXPECT_EQ(reader.failure(call(arguments)), "no error") << arguments;
+  }
+  // A template that writes the text down takes any, as OpenAI does.
+  Reader as_text(
+      "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.arguments }}"
+      "{% endfor %}{% endfor %}");
+  EXPECT_EQ(as_text.failure(call(R"("{\"a\": ")")), "no error");
+  EXPECT_THAT(as_text.failure(call("5")), HasSubstr("function.arguments is the number 5; expected JSON text"));
 }
 
 TEST(ChatRequest, EachChoiceIsARequestOfItsOwn) {

@@ -75,12 +75,10 @@ void handle_completions(Service& service, const HttpRequest& http, const std::sh
   const chat::Value body = parse_body(http.body);
   Fields fields(body, "", service.is_strict());
   const CompletionRequest request = read_completion_request(fields, *model->served);
-  const auto grammar = model->grammars.find(request.constraint, {}, model->prompt.format(), false);
   Job job{.endpoint = kCompletionsPath, .model = model->served, .responder = responder, .parts = {}, .answer = {}};
   for (const std::vector<int32_t>& prompt : request.prompts) {
     for (int64_t choice = 0; choice < request.generation.choices; ++choice) {
       engine::Request made = make_request(request.generation, prompt, request.max_tokens, choice);
-      made.grammar = grammar;
       made.top_logprobs = request.top_logprobs;
       job.parts.push_back({std::move(made)});
     }
@@ -96,7 +94,7 @@ void handle_completions(Service& service, const HttpRequest& http, const std::sh
                                   .include_usage = request.generation.include_usage,
                                   .logprobs = request.top_logprobs >= 0};
   job.answer = make_completion_answer(std::move(options), responder);
-  service.answers().start(std::move(job));
+  service.start(model, {request.constraint, {}, model->prompt.format()}, std::move(job));
 }
 
 }  // namespace minfer::server::openai

@@ -15,7 +15,6 @@ namespace minfer::server::openai {
 namespace grammar = engine::grammar;
 namespace {
 
-constexpr std::string_view kToolsParam = "tools";
 // A longer schema is compiled each time.
 constexpr size_t kMostKeyBytes = size_t{256} << 10;
 
@@ -110,10 +109,12 @@ grammar::NodeId add_after_mark(grammar::AstBuilder& builder, std::string_view ma
 
 namespace {
 
-std::string key_of(const Constraint& constraint, const ToolUse& tools, bool in_reasoning) {
+std::string key_of(const GrammarWish& wish) {
+  const Constraint& constraint = wish.constraint;
+  const ToolUse& tools = wish.tools;
   JsonWriter json;
   json.begin_array().integer(static_cast<int64_t>(constraint.kind)).value(constraint.schema).string(constraint.gbnf);
-  json.boolean(tools.required).boolean(tools.parallel).boolean(in_reasoning).begin_array();
+  json.boolean(tools.required).boolean(tools.parallel).boolean(wish.in_reasoning).begin_array();
   for (const chat::ToolSignature& tool : tools.tools) json.string(tool.name).value(tool.parameters);
   json.end_array().end_array();
   return json.take();
@@ -161,24 +162,26 @@ namespace {
 constexpr grammar::SchemaOptions kSchemaOptions{.open = false};
 
 // What an answer is, behind its reasoning: calls, a document, or where both may be either of them.
-grammar::NodeId add_answer(grammar::AstBuilder& builder, const Constraint& constraint, const ToolUse& tools,
-                           const chat::OutputFormat& format) {
+grammar::NodeId add_answer(grammar::AstBuilder& builder, const GrammarWish& wish) {
+  const ToolUse& tools = wish.tools;
   std::vector<grammar::NodeId> ways;
-  if (!tools.tools.empty()) ways.push_back(add_tool_calls(builder, format, tools.tools, tools.parallel));
+  if (!tools.tools.empty()) ways.push_back(add_tool_calls(builder, wish.format, tools.tools, tools.parallel));
   if (tools.required) return ways.front();
-  ways.push_back(constraint.kind == Constraint::Kind::json_schema
-                     ? grammar::add_json_schema(builder, constraint.schema, kSchemaOptions)
+  ways.push_back(wish.constraint.kind == Constraint::Kind::json_schema
+                     ? grammar::add_json_schema(builder, wish.constraint.schema, kSchemaOptions)
                      : grammar::add_json_object(builder, kSchemaOptions));
   return ways.size() == 1 ? ways.front() : builder.alternatives(std::move(ways));
 }
 
 // Errors: those of the front ends.
-grammar::Ast make_ast(const Constraint& constraint, const ToolUse& tools, const chat::OutputFormat& format,
-                      bool in_reasoning) {
-  if (constraint.kind == Constraint::Kind::gbnf) return grammar::parse_gbnf(constraint.gbnf, "grammar");
+grammar::Ast make_ast(const GrammarWish& wish) {
+  const chat::OutputFormat& format = wish.format;
+  if (wish.constraint.kind == Constraint::Kind::gbnf) {
+    return grammar::parse_gbnf(wish.constraint.gbnf, wish.constraint.param);
+  }
   grammar::AstBuilder builder;
-  grammar::NodeId node = add_answer(builder, constraint, tools, format);
-  if (in_reasoning && format.reasoning != nullptr) {
+  grammar::NodeId node = add_answer(builder, wish);
+  if (wish.in_reasoning && format.reasoning != nullptr) {
     const grammar::NodeId spaces = builder.repeat(builder.code_class({{'\n', '\n'}, {' ', ' '}}), 0, 4);
     node = add_after_mark(builder, format.reasoning->close, builder.sequence({spaces, node}));
   }
@@ -189,24 +192,34 @@ grammar::Ast make_ast(const Constraint& constraint, const ToolUse& tools, const 
 
 }  // namespace
 
-std::shared_ptr<const grammar::Grammar> GrammarCache::find(const Constraint& constraint, const ToolUse& tools,
-                                                           const chat::OutputFormat& format, bool in_reasoning) {
-  if (constraint.kind == Constraint::Kind::none && !tools.required) return nullptr;
-  const std::string param = tools.required ? std::string(kToolsParam) : constraint.param;
-  const std::string key = key_of(constraint, tools, in_reasoning);
+GrammarCache::Compiled GrammarCache::known(const GrammarWish& wish) {
+  return cached(key_of(wish));
+}
+
+GrammarCache::Compiled GrammarCache::find(const GrammarWish& wish) {
+  if (wish.is_free()) return nullptr;
+  const std::string key = key_of(wish);
   if (Compiled found = cached(key)) return found;
   try {
-    const Compiled compiled = grammar::compile(make_ast(constraint, tools, format, in_reasoning), tokens_);
+    const Compiled compiled = grammar::compile(make_ast(wish), tokens_);
     // Too ambiguous a grammar mostly shows at its beginning: better here than in a step that others share.
     grammar::Matcher(compiled).mask();
     keep(key, compiled);
     return compiled;
   } catch (const Error& error) {
-    throw ApiFailure({.status = 400,
-                      .message = fmt::format("{}: {}", param, error.what()),
-                      .param = param,
-                      .code = error.code() == ErrorCode::unsupported ? "unsupported_schema" : "invalid_schema"});
+    throw ApiFailure(grammar_error(error, wish.param()));
   }
+}
+
+// Those of a GBNF text's lines name it as its field is called.
+ApiError grammar_error(const Error& error, const std::string& param) {
+  std::string_view message = error.what();
+  if (message.starts_with(grammar::kErrorPrefix)) message.remove_prefix(grammar::kErrorPrefix.size());
+  const bool is_named = message.starts_with(param + ", ");
+  return {.status = 400,
+          .message = is_named ? std::string(message) : fmt::format("{}: {}", param, message),
+          .param = param,
+          .code = error.code() == ErrorCode::unsupported ? "unsupported_schema" : "invalid_schema"};
 }
 
 }  // namespace minfer::server::openai

@@ -12,6 +12,7 @@
 #include "chat/output_parser.hpp"
 #include "engine/grammar/ast.hpp"
 #include "engine/grammar/grammar.hpp"
+#include "server/api_error.hpp"
 #include "server/openai/fields.hpp"
 
 namespace minfer::server::openai {
@@ -39,19 +40,37 @@ Constraint read_response_format(Fields format, bool flat);
 // The fields response_format and grammar of a request. Errors: ApiFailure, where both are given.
 Constraint read_constraint(Fields& fields);
 
+// What the grammar of an answer is made of: both of them. `in_reasoning`: the answer begins within reasoning, and what
+// holds it comes behind the closing mark. `format` has a syntax in which calls can be forced, where there are tools
+// (answer_format).
+struct GrammarWish {
+  Constraint constraint;
+  ToolUse tools;
+  chat::OutputFormat format;
+  bool in_reasoning = false;
+
+  // The answer is free: it has no grammar.
+  bool is_free() const { return constraint.kind == Constraint::Kind::none && !tools.required; }
+  // The field that asks for it.
+  std::string param() const { return tools.required ? "tools" : constraint.param; }
+};
+
+// An error of a grammar as a client is told of it: with the field that asked for the grammar. Others are api_error()'s.
+ApiError grammar_error(const Error& error, const std::string& param);
+
 class GrammarCache {
  public:
   explicit GrammarCache(std::shared_ptr<const engine::grammar::TokenTable> tokens) : tokens_(std::move(tokens)) {}
 
-  // The grammar of an answer under both; null where it is free. `reasoning`: the answer begins within reasoning, and
-  // what holds it comes behind the closing mark. `format` has a syntax in which calls can be forced, where there are
-  // tools (answer_format). Any thread; compiles in the caller's. Errors: ApiFailure, naming the
+  using Compiled = std::shared_ptr<const engine::grammar::Grammar>;
+
+  // What `wish` asks for, where that is not free: null where it is not in the cache. Any thread.
+  Compiled known(const GrammarWish& wish);
+  // The same, compiled in the caller's thread where it is not there: up to a second. Errors: ApiFailure, naming the
   // field.
-  std::shared_ptr<const engine::grammar::Grammar> find(const Constraint& constraint, const ToolUse& tools,
-                                                       const chat::OutputFormat& format, bool in_reasoning);
+  Compiled find(const GrammarWish& wish);
 
  private:
-  using Compiled = std::shared_ptr<const engine::grammar::Grammar>;
   struct Entry {
     std::string key;
     Compiled grammar;

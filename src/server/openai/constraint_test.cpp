@@ -14,6 +14,7 @@ using engine::grammar::AstBuilder;
 using engine::grammar::naive_match;
 using test::failure_of;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 engine::grammar::Ast after_mark(std::string_view mark, std::string_view rest) {
   AstBuilder builder;
@@ -51,17 +52,20 @@ TEST(GrammarCache, CompilesATextOnce) {
   const test::TestModel model;
   GrammarCache cache(engine::grammar::make_token_table(model.tokenizer));
   const chat::OutputFormat format;
-  const auto first = cache.find(gbnf("root ::= \"a\""), {}, format, false);
+  EXPECT_EQ(cache.known({gbnf("root ::= \"a\""), {}, format, false}), nullptr);
+  const auto first = cache.find({gbnf("root ::= \"a\""), {}, format, false});
   ASSERT_NE(first, nullptr);
-  EXPECT_EQ(cache.find(gbnf("root ::= \"a\""), {}, format, false), first);
-  EXPECT_NE(cache.find(gbnf("root ::= \"b\""), {}, format, false), first);
-  EXPECT_EQ(cache.find({}, {}, format, false), nullptr);
+  EXPECT_EQ(cache.known({gbnf("root ::= \"a\""), {}, format, false}), first);
+  EXPECT_EQ(cache.find({gbnf("root ::= \"a\""), {}, format, false}), first);
+  EXPECT_NE(cache.find({gbnf("root ::= \"b\""), {}, format, false}), first);
+  EXPECT_EQ(cache.find({{}, {}, format, false}), nullptr);
   for (size_t i = 0; i < kMostGrammars - 1; ++i) {
-    cache.find(gbnf(fmt::format("root ::= \"a{}\"", i)), {}, format, false);
-    EXPECT_EQ(cache.find(gbnf("root ::= \"a\""), {}, format, false), first) << "used often, kept";
+    cache.find({gbnf(fmt::format("root ::= \"a{}\"", i)), {}, format, false});
+    EXPECT_EQ(cache.find({gbnf("root ::= \"a\""), {}, format, false}), first) << "used often, kept";
   }
-  const std::weak_ptr<const engine::grammar::Grammar> dropped = cache.find(gbnf("root ::= \"a1\""), {}, format, false);
-  for (size_t i = 0; i < kMostGrammars; ++i) cache.find(gbnf(fmt::format("root ::= \"c{}\"", i)), {}, format, false);
+  const std::weak_ptr<const engine::grammar::Grammar> dropped =
+      cache.find({gbnf("root ::= \"a1\""), {}, format, false});
+  for (size_t i = 0; i < kMostGrammars; ++i) cache.find({gbnf(fmt::format("root ::= \"c{}\"", i)), {}, format, false});
   EXPECT_TRUE(dropped.expired());
 }
 
@@ -87,7 +91,7 @@ struct Answers {
     const chat::Value body = parse_body(response_format);
     Fields fields(body, "response_format", true);
     const Constraint constraint = read_response_format(fields, false);
-    return cache.find(constraint, tools, answer_format(format, constraint, tools), in_reasoning);
+    return cache.find({constraint, tools, answer_format(format, constraint, tools), in_reasoning});
   }
 
   test::TestModel model;
@@ -142,8 +146,17 @@ TEST(GrammarCache, ChannelsHaveNoPlaceForJsonYet) {
 TEST(GrammarCache, ErrorsNameTheField) {
   const test::TestModel model;
   GrammarCache cache(engine::grammar::make_token_table(model.tokenizer));
-  EXPECT_THAT(failure_of([&] { cache.find(gbnf("root ::= \"a"), {}, {}, false); }),
-              HasSubstr("400 grammar invalid_schema: grammar: "));
+  EXPECT_THAT(failure_of([&] { cache.find({gbnf("root ::= \"a"), {}, {}, false}); }),
+              HasSubstr("400 grammar invalid_schema: grammar, line 1: "));
+  EXPECT_THAT(failure_of([&] { cache.find({gbnf("root ::= root \"a\" | \"b\""), {}, {}, false}); }),
+              StartsWith("400 grammar invalid_schema: grammar: the rule 'root' begins with itself"));
+  Constraint schema;
+  schema.kind = Constraint::Kind::json_schema;
+  schema.param = "response_format.json_schema.schema";
+  schema.schema = chat::value_from_json(R"({"type": "string", "maxLength": 9, "contains": 1})");
+  EXPECT_THAT(
+      failure_of([&] { cache.find({schema, {}, {}, false}); }),
+      StartsWith("400 response_format.json_schema.schema unsupported_schema: response_format.json_schema.schema: "));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <limits>
 #include <random>
+#include <unordered_set>
 
 #include "engine/sampler/breakers.hpp"
 #include "engine/stop_matcher.hpp"
@@ -83,6 +84,7 @@ std::vector<std::string> read_stops(Fields& fields) {
 void read_logit_bias(Fields& fields, const ServedModel& model, SamplerParams& params) {
   auto biases = fields.object("logit_bias");
   if (!biases) return;
+  std::unordered_set<int32_t> tokens;  // "05" is 5
   for (const auto& [name, value] : biases->members().entries()) {
     const std::string& text = name.as_string();
     int32_t token = 0;
@@ -94,6 +96,11 @@ void read_logit_bias(Fields& fields, const ServedModel& model, SamplerParams& pa
     const bool is_number = value.is(chat::Kind::integer) || value.is(chat::Kind::floating);
     if (!is_number || !(value.as_double() >= -100 && value.as_double() <= 100)) {
       fail_type(biases->path(text), value, "a number of -100 to 100");
+    }
+    const bool is_repeated = !tokens.insert(token).second;
+    if (is_repeated) {
+      fail_field("logit_bias",
+                 fmt::format("logit_bias names the token {} twice, once as '{}'; leave one of them", token, text));
     }
     params.logit_bias.emplace_back(token, static_cast<float>(value.as_double()));
   }

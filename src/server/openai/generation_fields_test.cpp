@@ -90,6 +90,8 @@ TEST(GenerationFields, SomeClientsWords) {
 }
 
 TEST(GenerationFields, WrongValuesAreNamed) {
+  EXPECT_EQ(failure(R"({"logit_bias": {"5": 1, "05": 2}})"),
+            "400 logit_bias -: logit_bias names the token 5 twice, once as '05'; leave one of them");
   EXPECT_EQ(failure(R"({"temperature": 2.1})"),
             "400 temperature -: temperature is the number 2.1; expected a number of 0 to 2");
   EXPECT_EQ(failure(R"({"temperature": "hot"})"),

@@ -40,16 +40,15 @@ std::string json_text(const chat::Value& value) {
   return json.take();
 }
 
-// The arguments as an object, or the text itself where it is none: the model may have written it, and the client only
-// repeats it.
+// The arguments as an object; none where the text is not one's JSON.
 chat::Value parse_arguments(const std::string& text) {
   if (text.empty()) return chat::Value::dict({});
   try {
     chat::Value value = chat::value_from_json(text);
     if (value.is(chat::Kind::dict)) return value;
-  } catch (const Error&) {  // the text is not JSON, and stays text
+  } catch (const Error&) {  // the caller says so
   }
-  return chat::Value::string(text);
+  return {};
 }
 
 std::string require_text(Fields& fields, std::string_view name) {
@@ -67,9 +66,7 @@ chat::Value read_tool_call(const chat::Value& call, const std::string& path, con
   Fields function = *fields.object("function");
   const std::string name = require_text(function, "name");
   const chat::Value* arguments = function.find("arguments");
-  if (arguments != nullptr && !arguments->is_string() && !arguments->is(chat::Kind::dict)) {
-    fail_type(function.path("arguments"), *arguments, "JSON text");
-  }
+  if (arguments != nullptr) check_arguments(*arguments, function.path("arguments"), form);
   function.finish();
   fields.finish();
   return make_tool_call(id, name, arguments == nullptr ? chat::Value::string("") : *arguments, form);
@@ -120,6 +117,7 @@ chat::Message read_message(const chat::Value& value, const std::string& path, co
     fail_field(fields.path("content"),
                fmt::format("{} is missing; expected a text, or a list of text parts", fields.path("content")));
   }
+  if (message.role == "tool") require_text(fields, "tool_call_id");
   for (const std::string_view name : {"reasoning_content", "name", "tool_call_id"}) {
     if (const auto text = fields.text(name)) message.more.set(name, chat::Value::string(*text));
   }
@@ -150,6 +148,13 @@ chat::Value make_content(std::string text, const MessageForm& form) {
   part.set("type", chat::Value::string("text"));
   part.set("text", chat::Value::string(std::move(text)));
   return chat::Value::list({chat::Value::dict(std::move(part))});
+}
+
+void check_arguments(const chat::Value& arguments, const std::string& path, const MessageForm& form) {
+  if (arguments.is(chat::Kind::dict)) return;
+  if (!arguments.is_string()) fail_type(path, arguments, "JSON text");
+  if (!form.argument_objects || !parse_arguments(arguments.as_string()).is_none()) return;
+  fail_type(path, arguments, "the JSON of an object, for this model's template takes nothing else");
 }
 
 chat::Value make_tool_call(const std::string& id, const std::string& name, const chat::Value& arguments,

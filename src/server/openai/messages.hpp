@@ -29,7 +29,10 @@ std::string read_content(const chat::Value& content, const std::string& path,
                          std::initializer_list<std::string_view> text_types);
 // `text` as the template wants a content.
 chat::Value make_content(std::string text, const MessageForm& form);
-// One call of an assistant's message; `arguments` is what the client sent: JSON text, or the object itself.
+// The arguments of a call at `path`, as a client sent them: JSON text (empty: none), or the object itself. Errors:
+// ApiFailure for text that is no JSON object, where the template takes nothing else.
+void check_arguments(const chat::Value& arguments, const std::string& path, const MessageForm& form);
+// One call of an assistant's message; `arguments` as above.
 chat::Value make_tool_call(const std::string& id, const std::string& name, const chat::Value& arguments,
                            const MessageForm& form);
 

@@ -91,6 +91,7 @@ class InputReader {
     const std::string name = require_text(fields, "name");
     const chat::Value& arguments = fields.require("arguments", "JSON text");
     if (!arguments.is_string()) fail_type(fields.path("arguments"), arguments, "JSON text");
+    check_arguments(arguments, fields.path("arguments"), form_);
     turn_.is_open = true;
     turn_.calls.push_back(make_tool_call(id, name, arguments, form_));
     call_names_.set(id, chat::Value::string(name));

@@ -21,12 +21,12 @@ void handle_responses(Service& service, const HttpRequest& http, const std::shar
                                 .stream = request.chat.generation.stream,
                                 .logprobs = request.chat.top_logprobs >= 0,
                                 .parallel_calls = request.chat.tools.parallel};
-  service.answers().start(
-      {.endpoint = kResponsesPath,
-       .model = model->served,
-       .responder = responder,
-       .parts = std::move(prepared.parts),
-       .answer = make_response_answer(std::move(options), std::move(prepared.parsers.front()), responder)});
+  service.start(model, std::move(prepared.wish),
+                {.endpoint = kResponsesPath,
+                 .model = model->served,
+                 .responder = responder,
+                 .parts = std::move(prepared.parts),
+                 .answer = make_response_answer(std::move(options), std::move(prepared.parsers.front()), responder)});
 }
 
 }  // namespace minfer::server::openai

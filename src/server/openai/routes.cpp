@@ -52,7 +52,7 @@ std::vector<Route> Endpoints::routes() const {
 }
 
 void Endpoints::stop() {
-  service_->answers().stop();
+  service_->stop();
 }
 
 }  // namespace minfer::server::openai

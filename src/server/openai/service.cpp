@@ -22,6 +22,21 @@ std::shared_ptr<PreparedModel> Service::model() {
   return prepared_;
 }
 
+void Service::start(const std::shared_ptr<PreparedModel>& model, GrammarWish wish, Job job) {
+  if (wish.is_free()) return answers_.start(std::move(job));
+  job.grammar_param = wish.param();
+  if (const auto grammar = model->grammars.known(wish)) {
+    for (Part& part : job.parts) part.request.grammar = grammar;
+    return answers_.start(std::move(job));
+  }
+  grammars_.put({model, std::move(wish), std::move(job)});
+}
+
+void Service::stop() {
+  answers_.stop();
+  grammars_.stop();
+}
+
 void fail_unknown_model(const std::string& name, const ServedModel& model) {
   throw ApiFailure({.status = 404,
                     .message = fmt::format("the model '{}' is not served here; this server has '{}'", name, model.name),

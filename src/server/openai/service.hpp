@@ -12,35 +12,30 @@
 #include "server/http/exchange.hpp"
 #include "server/openai/answer_json.hpp"
 #include "server/openai/answer_thread.hpp"
-#include "server/openai/chat_prompt.hpp"
-#include "server/openai/constraint.hpp"
 #include "server/openai/fields.hpp"
+#include "server/openai/grammar_thread.hpp"
+#include "server/openai/prepared_model.hpp"
 #include "server/served_model.hpp"
 
 namespace minfer::server::openai {
 
 using ModelSource = std::function<std::shared_ptr<const ServedModel>()>;
 
-// A model, and what the endpoints make of it once.
-struct PreparedModel {
-  explicit PreparedModel(std::shared_ptr<const ServedModel> model)
-      : served(std::move(model)), prompt(*served), grammars(served->token_table) {}
-
-  std::shared_ptr<const ServedModel> served;
-  ChatPrompt prompt;
-  GrammarCache grammars;
-};
-
 class Service {
  public:
   Service(ModelSource source, bool is_strict, ResultSink sink)
-      : source_(std::move(source)), is_strict_(is_strict), answers_(std::move(sink)) {}
+      : source_(std::move(source)), is_strict_(is_strict), answers_(std::move(sink)), grammars_(answers_) {}
 
   // Error: ApiFailure (503) where none is loaded.
   std::shared_ptr<PreparedModel> model();
   bool is_strict() const { return is_strict_; }
   IdSource& ids() { return ids_; }
   AnswerThread& answers() { return answers_; }
+  // Starts the job, whose parts are held to the grammar that `wish` asks for: at once where that is known or none, else
+  // once another thread has compiled it. Errors: ApiFailure where too many wait for that.
+  void start(const std::shared_ptr<PreparedModel>& model, GrammarWish wish, Job job);
+  // Ends what is being answered, and both threads.
+  void stop();
 
  private:
   ModelSource source_;
@@ -49,6 +44,7 @@ class Service {
   std::mutex mutex_;
   std::shared_ptr<PreparedModel> prepared_;
   AnswerThread answers_;
+  GrammarThread grammars_;  // gives its jobs to answers_
 };
 
 // Reads the field `model`: any name is taken unless the server is strict; answers tell the real one. Error: ApiFailure
