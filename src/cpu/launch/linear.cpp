@@ -18,6 +18,7 @@ constexpr int64_t kSweepRows = 32;          // rows a chunk of many columns: who
 constexpr int64_t kSweepBytes = 768 << 10;  // of activations a chunk: most of an L2 cache
 constexpr int64_t kPrefetchColumns = 5;     // and more: their outputs are prefetched
 constexpr int64_t kMinSweepColumns = 48;
+constexpr int64_t kRunProducts = 2048;  // at once, of chunks that follow each other: a quarter of L1
 constexpr int64_t kMaxSweepColumns = kMaxTileProducts / kSweepRows;
 
 LinearTileFn tile_function(Isa isa, DType dtype) {
@@ -111,17 +112,23 @@ Chunks make_chunks(const Product& product, int64_t columns) {
   return {cut, across, across * ((columns + cut.columns - 1) / cut.columns)};
 }
 
-// Chunks a claim of the shared counter: some dozens of claims a thread, so that threads end together.
-int64_t claim_grain(int64_t chunks, int64_t threads) {
-  return std::clamp<int64_t>(chunks / (threads * 32), 1, 8);
+// Chunks [first, first + count) of one row of chunks, as panels and columns.
+struct Block {
+  int64_t first_panel;
+  int64_t panels;
+  int64_t column;
+  int64_t columns;
+};
+
+Block block_of(const Chunks& chunks, int64_t first, int64_t count, int64_t all_panels, int64_t all_columns) {
+  const int64_t panel = first % chunks.across * chunks.cut.panels;
+  const int64_t column = first / chunks.across * chunks.cut.columns;
+  return {panel, std::min(count * chunks.cut.panels, all_panels - panel), column,
+          std::min(chunks.cut.columns, all_columns - column)};
 }
 
-void run_chunk(const Product& product, const LinearTask& task, const Chunks& chunks, int64_t index,
-               int64_t all_columns) {
-  const int64_t first = index % chunks.across * chunks.cut.panels;
-  const int64_t column = index / chunks.across * chunks.cut.columns;
-  const int64_t count = std::min(chunks.cut.panels, product.panels - first);
-  const int64_t columns = std::min(chunks.cut.columns, all_columns - column);
+void run_block(const Product& product, const LinearTask& task, const Block& block) {
+  const auto [first, count, column, columns] = block;
   const int64_t row = first * product.panel_rows;
   const int64_t rows = std::min(count * product.panel_rows, product.weight.rows - row);
   if (columns >= kPrefetchColumns) prefetch_outputs(task, row, rows, column, columns);
@@ -145,28 +152,21 @@ void add_bias(const float* bias, int64_t rows, float* products) {
   for (int64_t i = 0; i < rows; ++i) products[i] += bias[i];
 }
 
-struct GatedChunk {
-  int64_t first_panel;
-  int64_t panels;
-  int64_t column;
-  int64_t columns;
-};
-
-void run_gated_chunk(const RowKernels& kernels, const GatedLinear& args, const Product& gate, const Product& up,
-                     const GatedChunk& chunk) {
-  const int64_t row = chunk.first_panel * gate.panel_rows;
-  const int64_t stride = chunk.panels * gate.panel_rows;
+void run_gated_block(const RowKernels& kernels, const GatedLinear& args, const Product& gate, const Product& up,
+                     const Block& block) {
+  const int64_t row = block.first_panel * gate.panel_rows;
+  const int64_t stride = block.panels * gate.panel_rows;
   const int64_t rows = std::min(stride, args.gate.rows - row);
   Products gates;
   Products ups;
-  compute(gate, chunk.first_panel, chunk.panels, chunk.column, chunk.columns, gates.values);
-  compute(up, chunk.first_panel, chunk.panels, chunk.column, chunk.columns, ups.values);
-  for (int64_t c = 0; c < chunk.columns; ++c) {
+  compute(gate, block.first_panel, block.panels, block.column, block.columns, gates.values);
+  compute(up, block.first_panel, block.panels, block.column, block.columns, ups.values);
+  for (int64_t c = 0; c < block.columns; ++c) {
     float* g = gates.values + c * stride;
     float* u = ups.values + c * stride;
     add_bias(args.gate_bias == nullptr ? nullptr : args.gate_bias + row, rows, g);
     add_bias(args.up_bias == nullptr ? nullptr : args.up_bias + row, rows, u);
-    const int64_t column = chunk.column + c;
+    const int64_t column = block.column + c;
     float* out = args.out == nullptr ? nullptr : args.out + column * args.out_stride + row;
     kernels.gated(args.activation, g, u, rows, out, q8_at(args, column, row));
   }
@@ -198,6 +198,19 @@ LinearCut linear_cut(Layout layout, int64_t columns, int64_t x_row_bytes) {
   return {kSweepRows / rows, parts == 1 ? columns : std::min((part + 11) / 12 * 12, kMaxSweepColumns)};
 }
 
+LinearClaims::LinearClaims(int64_t chunks, int64_t threads) : chunks_(chunks), threads_(threads) {
+  for (int64_t begin = 0; begin < chunks; begin += size_from(begin)) ++count_;
+}
+
+int64_t LinearClaims::size_from(int64_t begin) const {
+  return std::max<int64_t>(1, 2 * (chunks_ - begin) / (3 * threads_));
+}
+
+LinearClaims::Claim LinearClaims::at(int64_t index) {
+  for (; next_ < index; ++next_) begin_ += size_from(begin_);
+  return {begin_, begin_ + size_from(begin_)};
+}
+
 namespace {
 
 // A part made ready: the same chunks on every thread.
@@ -212,8 +225,8 @@ LinearJob make_job(Isa isa, const LinearPart& part) {
   return {part, product, make_chunks(product, part.x.rows)};
 }
 
-void run_job(const RowKernels&, const LinearJob& job, int64_t index) {
-  run_chunk(job.product, job.part.task, job.chunks, index, job.part.x.rows);
+void run_job(const RowKernels&, const LinearJob& job, int64_t first, int64_t count) {
+  run_block(job.product, job.part.task, block_of(job.chunks, first, count, job.product.panels, job.part.x.rows));
 }
 
 struct GatedJob {
@@ -239,15 +252,32 @@ GatedJob make_job(Isa isa, const GatedPart& part) {
   return job;
 }
 
-void run_job(const RowKernels& kernels, const GatedJob& job, int64_t index) {
-  const Chunks& chunks = job.chunks;
+void run_job(const RowKernels& kernels, const GatedJob& job, int64_t first, int64_t count) {
   const GatedLinear& args = job.part.args;
-  const int64_t first = index % chunks.across * chunks.cut.panels;
-  const int64_t column = index / chunks.across * chunks.cut.columns;
-  const int64_t columns = std::min(chunks.cut.columns, job.part.x.rows - column);
-  run_gated_chunk(kernels, args, job.gate, job.up,
-                  {first, std::min(chunks.cut.panels, job.gate.panels - first), column, columns});
-  if (args.q8 != nullptr && first == 0) clear_padding(args, column, columns);
+  const Block block = block_of(job.chunks, first, count, job.gate.panels, job.part.x.rows);
+  run_gated_block(kernels, args, job.gate, job.up, block);
+  if (args.q8 != nullptr && block.first_panel == 0) clear_padding(args, block.column, block.columns);
+}
+
+// Chunks [begin, end) of a job, as many at once as follow each other along the panels and leave their products in L1.
+template <class Job>
+void run_chunks(const RowKernels& kernels, const Job& job, int64_t panel_rows, int64_t begin, int64_t end) {
+  const Chunks& chunks = job.chunks;
+  const int64_t products = chunks.cut.panels * panel_rows * chunks.cut.columns;
+  const int64_t most = std::max<int64_t>(1, kRunProducts / products);
+  while (begin < end) {
+    const int64_t row_end = (begin / chunks.across + 1) * chunks.across;
+    const int64_t count = std::min({most, end - begin, row_end - begin});
+    run_job(kernels, job, begin, count);
+    begin += count;
+  }
+}
+
+int64_t panel_rows_of(const LinearJob& job) {
+  return job.product.panel_rows;
+}
+int64_t panel_rows_of(const GatedJob& job) {
+  return job.gate.panel_rows;
 }
 
 // The chunks of all jobs behind one another in one loop. A thread's claims ascend: it makes each job once more.
@@ -260,14 +290,18 @@ void run_parts(Isa isa, Worker& worker, int64_t count, FunctionRef<Part(int64_t)
   Job job{};
   int64_t next = 0;            // part
   int64_t first = 0, end = 0;  // the job's chunks
-  worker.parallel_for(total, claim_grain(total, worker.count()), [&](int64_t begin, int64_t last) {
-    for (int64_t chunk = begin; chunk < last; ++chunk) {
-      while (chunk >= end) {
+  LinearClaims claims(total, worker.count());
+  worker.parallel_for(claims.count(), 1, [&](int64_t index, int64_t) {
+    auto [begin, last] = claims.at(index);
+    while (begin < last) {
+      while (begin >= end) {
         job = make_job(isa, part(next++));
         first = end;
         end += job.chunks.count;
       }
-      run_job(kernels, job, chunk - first);
+      const int64_t stop = std::min(last, end);
+      run_chunks(kernels, job, panel_rows_of(job), begin - first, stop - first);
+      begin = stop;
     }
   });
 }

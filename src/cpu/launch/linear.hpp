@@ -87,6 +87,30 @@ struct LinearCut {
 // layout_rows, and bytes of a row of x.
 LinearCut linear_cut(Layout layout, int64_t columns, int64_t x_row_bytes);
 
+// How the threads of a section claim chunks, which lie behind one another in memory: each claim takes two thirds of a
+// thread's share of what is left, so that most are long, threads end together, and one that runs at half the speed of
+// the others delays none. A processor that reads at a new place takes about 1 us (Zen 4) until its prefetchers follow:
+// short claims cost a decoding step of small matrices a fifth of its rate. Pure; a thread asks in ascending order.
+class LinearClaims {
+ public:
+  LinearClaims(int64_t chunks, int64_t threads);
+  int64_t count() const { return count_; }
+  struct Claim {
+    int64_t begin;
+    int64_t end;
+  };
+  Claim at(int64_t index);
+
+ private:
+  int64_t size_from(int64_t begin) const;
+
+  int64_t chunks_;
+  int64_t threads_;
+  int64_t count_ = 0;
+  int64_t next_ = 0;   // the claim that begins
+  int64_t begin_ = 0;  // here
+};
+
 // pack_panels of a whole matrix, shared out among the threads of a section. Ends with a barrier.
 void launch_pack(Worker& worker, const LinearWeight& weight, const std::byte* source, std::byte* panels);
 

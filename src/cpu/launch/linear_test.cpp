@@ -348,5 +348,28 @@ TEST(Linear, CutFitsTheCache) {
   EXPECT_EQ(linear_cut(Layout::raw, 1, 4096).panels, 16);
 }
 
+TEST(LinearClaims, AreLongAtFirstAndCoverAllChunks) {
+  for (const int64_t threads : {1, 2, 3, 64}) {
+    for (const int64_t chunks : {0, 1, 2, 7, 48, 2374}) {
+      LinearClaims claims(chunks, threads);
+      int64_t next = 0, before = chunks;
+      for (int64_t i = 0; i < claims.count(); ++i) {
+        const auto [begin, end] = claims.at(i);
+        EXPECT_EQ(begin, next);
+        EXPECT_GT(end, begin);
+        EXPECT_LE(end - begin, before);
+        EXPECT_LE(end - begin, std::max<int64_t>(1, 2 * chunks / (3 * threads)));
+        before = end - begin;
+        next = end;
+      }
+      EXPECT_EQ(next, chunks) << threads << " threads";
+    }
+  }
+  LinearClaims claims(48, 2);
+  EXPECT_EQ(claims.at(0).end, 16);
+  EXPECT_EQ(claims.at(3).begin, 33);  // 16, 10, 7: a thread may skip claims of others
+  EXPECT_LE(LinearClaims(2374, 2).count(), 24);
+}
+
 }  // namespace
 }  // namespace minfer::cpu
