@@ -9,9 +9,9 @@
 namespace minfer::cpu {
 namespace {
 
-// Rotates (after an optional norm) the heads of x into out, at a stride of one row.
-void prepare_heads(const StepState& state, Worker& worker, graph::ValueId x, graph::ValueId angles, graph::ValueId out,
-                   int64_t heads, int64_t head_size, graph::RopeStyle style, const float* norm, float eps) {
+// How the heads of x are rotated (after an optional norm) into out, at a stride of one row.
+PrepareHeadsArgs prepare_args(const StepState& state, graph::ValueId x, graph::ValueId angles, graph::ValueId out,
+                              int64_t heads, int64_t head_size, graph::RopeStyle style, const float* norm, float eps) {
   PrepareHeadsArgs args;
   args.x = state.f32(x);
   args.x_stride = heads * head_size;
@@ -25,10 +25,10 @@ void prepare_heads(const StepState& state, Worker& worker, graph::ValueId x, gra
   args.style = style;
   args.out = state.f32(out);
   args.out_stride = heads * head_size;
-  launch_prepare_heads(state.isa, worker, args);
+  return args;
 }
 
-void append(const StepState& state, Worker& worker, graph::ValueId k, graph::ValueId v, int32_t layer_index) {
+KvAppendArgs append_args(const StepState& state, graph::ValueId k, graph::ValueId v, int32_t layer_index) {
   const CpuKvStore::Layer& layer = state.kv->layer(layer_index);
   KvAppendArgs args;
   args.spec = layer.spec;
@@ -42,7 +42,7 @@ void append(const StepState& state, Worker& worker, graph::ValueId k, graph::Val
   args.v_base = layer.v_base;
   args.k_page_stride = layer.k_page_stride;
   args.v_page_stride = layer.v_page_stride;
-  launch_kv_append(state.isa, worker, args);
+  return args;
 }
 
 }  // namespace
@@ -56,24 +56,27 @@ void run_rope_angles(const StepState& state, const graph::Node& node, Worker& wo
 
 void run_rope(const StepState& state, const graph::Node& node, Worker& worker) {
   const auto& attributes = std::get<graph::RopeAttributes>(node.attributes);
-  prepare_heads(state, worker, node.inputs[0], node.inputs[1], node.outputs[0], attributes.heads, attributes.head_size,
-                attributes.style, nullptr, 0.0F);
+  launch_prepare_heads(state.isa, worker,
+                       prepare_args(state, node.inputs[0], node.inputs[1], node.outputs[0], attributes.heads,
+                                    attributes.head_size, attributes.style, nullptr, 0.0F));
 }
 
 void run_kv_append(const StepState& state, const graph::Node& node, Worker& worker) {
-  append(state, worker, node.inputs[0], node.inputs[1], std::get<graph::KvAppendAttributes>(node.attributes).layer);
+  const auto& attributes = std::get<graph::KvAppendAttributes>(node.attributes);
+  launch_kv_append(state.isa, worker, append_args(state, node.inputs[0], node.inputs[1], attributes.layer));
 }
 
 void run_rope_append(const StepState& state, const graph::Node& node, Worker& worker) {
   const auto& attributes = std::get<graph::RopeAppendAttributes>(node.attributes);
   const float* q_norm = state.weights->vector(node.weights[0]);
   const float* k_norm = state.weights->vector(node.weights[1]);
-  prepare_heads(state, worker, node.inputs[0], node.inputs[3], node.outputs[0], attributes.heads, attributes.head_size,
-                attributes.style, q_norm, attributes.norm_eps);
   // K is rotated in place: nothing reads it unrotated.
-  prepare_heads(state, worker, node.inputs[1], node.inputs[3], node.inputs[1], attributes.kv_heads,
-                attributes.head_size, attributes.style, k_norm, attributes.norm_eps);
-  append(state, worker, node.inputs[1], node.inputs[2], attributes.layer);
+  launch_rope_append(state.isa, worker,
+                     prepare_args(state, node.inputs[0], node.inputs[3], node.outputs[0], attributes.heads,
+                                  attributes.head_size, attributes.style, q_norm, attributes.norm_eps),
+                     prepare_args(state, node.inputs[1], node.inputs[3], node.inputs[1], attributes.kv_heads,
+                                  attributes.head_size, attributes.style, k_norm, attributes.norm_eps),
+                     append_args(state, node.inputs[1], node.inputs[2], attributes.layer));
 }
 
 AttentionSpec attention_spec(const graph::Graph& graph, const graph::Node& node, const KvLayerSpec& kv) {

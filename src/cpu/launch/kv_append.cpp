@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "base/error.hpp"
 #include "cpu/launch/kv_kernels.hpp"
+#include "cpu/launch/rows_kernels.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::cpu {
@@ -58,6 +60,32 @@ void launch_kv_append(Isa isa, Worker& worker, const KvAppendArgs& args) {
       const int64_t first = item / args.spec.kv_heads * kKvPageTokens;
       append_head(writers, args, item % args.spec.kv_heads, first, std::min(first + kKvPageTokens, args.tokens));
     }
+  });
+}
+
+void launch_rope_append(Isa isa, Worker& worker, const PrepareHeadsArgs& q, const PrepareHeadsArgs& k,
+                        const KvAppendArgs& append) {
+  const int64_t kv_heads = append.spec.kv_heads;
+  check(k.heads == kv_heads && k.out == append.k && k.rows == append.tokens && q.rows == append.tokens,
+        "rope_append: keys are prepared elsewhere than they are read");
+  const KvWriters writers = kv_writers(isa);
+  const RowKernels& kernels = row_kernels(isa);
+  const int64_t kv_items = (append.tokens + kKvPageTokens - 1) / kKvPageTokens * kv_heads;
+  const int64_t q_heads = q.rows * q.heads;
+  const int64_t grain = prepare_heads_grain(q.head_dim);
+  worker.parallel_for(kv_items + (q_heads + grain - 1) / grain, 1, [&](int64_t item, int64_t) {
+    if (item >= kv_items) {
+      const int64_t first = (item - kv_items) * grain;
+      prepare_heads(kernels, q, first, std::min(first + grain, q_heads));
+      return;
+    }
+    const int64_t first = item / kv_heads * kKvPageTokens;
+    const int64_t last = std::min(first + kKvPageTokens, append.tokens);
+    const int64_t head = item % kv_heads;
+    for (int64_t token = first; token < last; ++token) {
+      prepare_heads(kernels, k, token * kv_heads + head, token * kv_heads + head + 1);
+    }
+    append_head(writers, append, head, first, last);
   });
 }
 

@@ -9,6 +9,7 @@
 #include "base/thread_pool.hpp"
 #include "cpu/launch/kv_kernels.hpp"
 #include "cpu/launch/kv_layout.hpp"
+#include "cpu/launch/rope.hpp"
 #include "cpu/runtime/isa.hpp"
 
 namespace minfer::cpu {
@@ -29,6 +30,13 @@ struct KvAppendArgs {
 
 // Every thread of the section calls it with the same arguments; ends with a barrier.
 void launch_kv_append(Isa isa, Worker& worker, const KvAppendArgs& args);
+
+// Queries and keys prepared (rope.hpp), then keys and values appended, in one parallel loop in place of three: a work
+// item is a KV head with up to 64 tokens, its keys prepared just before they are written, or a chunk of query heads.
+// `k` prepares kv_heads heads into what `append` reads. Equal, bit for bit, to the three launches. Every thread of the
+// section calls it with the same arguments; ends with a barrier.
+void launch_rope_append(Isa isa, Worker& worker, const PrepareHeadsArgs& q, const PrepareHeadsArgs& k,
+                        const KvAppendArgs& append);
 
 using KvWriteFn = void (*)(KvFormat format, const KvRows& rows, const KvTarget& target);
 

@@ -158,5 +158,48 @@ TEST(KvAppend, BytesDoNotDependOnTheInstructionSet) {
   }
 }
 
+// One loop gives the bytes of its three parts: 70 tokens over two pages, 3 query heads a KV head, with norms.
+TEST(RopeAppend, EqualsItsParts) {
+  constexpr int64_t kTokens = 70, kKvHeads = 2, kHeads = 6, kDim = 32;
+  const KvLayerSpec spec = {kKvHeads, kDim, kDim, KvFormat::f16, KvFormat::q8_0};
+  std::vector<int64_t> slots(kTokens);
+  for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int64_t>(i) + 11;
+  const std::vector<float> q = normal_floats(kTokens * kHeads * kDim, 1);
+  const std::vector<float> keys = normal_floats(kTokens * kKvHeads * kDim, 2);
+  const std::vector<float> values = normal_floats(kTokens * kKvHeads * kDim, 3);
+  const std::vector<float> angles = normal_floats(kTokens * kDim, 4);
+  const std::vector<float> norm = normal_floats(kDim, 5);
+  const auto prepare = [&](const std::vector<float>& x, int64_t heads, std::vector<float>& out) {
+    PrepareHeadsArgs args{};
+    args.x = x.data();
+    args.x_stride = args.out_stride = heads * kDim;
+    args.rows = kTokens;
+    args.heads = heads;
+    args.head_dim = kDim;
+    args.weight = norm.data();
+    args.eps = 1e-6F;
+    args.angles = angles.data();
+    args.rotated = kDim;
+    args.out = out.data();
+    return args;
+  };
+  for (const Isa isa : available_isas()) {
+    std::vector<float> q_alone(q.size()), k_alone(keys.size()), q_fused(q.size()), k_fused = keys;
+    KvPages apart(spec, 2), fused(spec, 2);
+    ThreadPool pool(3);
+    pool.run([&](Worker& worker) {
+      launch_prepare_heads(isa, worker, prepare(q, kHeads, q_alone));
+      launch_prepare_heads(isa, worker, prepare(keys, kKvHeads, k_alone));
+    });
+    apart.append(isa, 3, slots, k_alone, values);
+    const KvAppendArgs append = fused.append_args(slots, k_fused, values);
+    pool.run([&](Worker& worker) {
+      launch_rope_append(isa, worker, prepare(q, kHeads, q_fused), prepare(k_fused, kKvHeads, k_fused), append);
+    });
+    EXPECT_TRUE(q_fused == q_alone && k_fused == k_alone) << isa_name(isa);
+    EXPECT_TRUE(fused.k == apart.k && fused.v == apart.v) << isa_name(isa);
+  }
+}
+
 }  // namespace
 }  // namespace minfer::cpu

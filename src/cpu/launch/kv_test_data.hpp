@@ -46,8 +46,8 @@ struct KvPages {
   std::byte* v_page(int64_t page) { return v.data() + page * kv_v_page_bytes(spec); }
 
   // keys, values: [slots][kv_heads * head_dim]
-  void append(Isa isa, int threads, const std::vector<int64_t>& slots, const std::vector<float>& keys,
-              const std::vector<float>& values) {
+  KvAppendArgs append_args(const std::vector<int64_t>& slots, const std::vector<float>& keys,
+                           const std::vector<float>& values) {
     KvAppendArgs args;
     args.spec = spec;
     args.tokens = static_cast<int64_t>(slots.size());
@@ -60,6 +60,12 @@ struct KvPages {
     args.v_base = v.data();
     args.k_page_stride = kv_k_page_bytes(spec);
     args.v_page_stride = kv_v_page_bytes(spec);
+    return args;
+  }
+
+  void append(Isa isa, int threads, const std::vector<int64_t>& slots, const std::vector<float>& keys,
+              const std::vector<float>& values) {
+    const KvAppendArgs args = append_args(slots, keys, values);
     ThreadPool pool(threads);
     pool.run([&](Worker& worker) { launch_kv_append(isa, worker, args); });
   }

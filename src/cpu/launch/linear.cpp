@@ -58,10 +58,17 @@ Product make_product(Isa isa, const LinearWeight& weight, const ActivationRows& 
   return {weight, tile, rows, stride, layout_rows(weight.layout), panel_count(weight.layout, weight.rows)};
 }
 
+// Asks for the start of what a block reads, all at once: the processor's prefetchers need about 1 us at a new place.
+void prefetch_start(const std::byte* panels) {
+  constexpr int kLines = 32;
+  for (int i = 0; i < kLines; ++i) __builtin_prefetch(panels + 64 * i);
+}
+
 // The products of panels [first, first + count) and columns [column, column + columns).
 void compute(const Product& product, int64_t first, int64_t count, int64_t column, int64_t columns, float* products) {
   const LinearWeight& weight = product.weight;
   const int64_t stride = panel_bytes(weight.dtype, weight.layout, weight.k);
+  prefetch_start(weight.data + first * stride);
   product.tile({weight.dtype, weight.data + first * stride, stride, count, weight.k,
                 product.x + column * product.x_stride, product.x_stride, columns, products});
 }

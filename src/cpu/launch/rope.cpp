@@ -33,27 +33,33 @@ void launch_rope_angles(Worker& worker, const RopeAnglesArgs& args) {
   });
 }
 
+int64_t prepare_heads_grain(int64_t head_dim) {
+  return per_chunk(kChunkElements, head_dim);
+}
+
+void prepare_heads(const RowKernels& kernels, const PrepareHeadsArgs& args, int64_t begin, int64_t end) {
+  const auto rope = args.style == RopeStyle::halves ? kernels.rope_halves : kernels.rope_pairs;
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t row = i / args.heads;
+    const int64_t offset = i % args.heads * args.head_dim;
+    const float* x = args.x + row * args.x_stride + offset;
+    float* out = args.out + row * args.out_stride + offset;
+    if (args.weight != nullptr) {
+      kernels.rms_norm(x, args.weight, args.head_dim, args.eps, out, Q8Out{});
+      x = out;
+    }
+    if (args.angles != nullptr) rope(x, args.angles + row * args.rotated, args.rotated, args.head_dim, out);
+  }
+}
+
 void launch_prepare_heads(Isa isa, Worker& worker, const PrepareHeadsArgs& args) {
-  const RowKernels& kernels = row_kernels(isa);
   check(args.heads > 0 && args.head_dim > 0, "prepare_heads needs heads");
   check(args.weight != nullptr || args.angles != nullptr, "prepare_heads needs a norm or a rotation");
   check(args.angles == nullptr || (args.rotated > 0 && args.rotated % 2 == 0 && args.rotated <= args.head_dim),
         "prepare_heads rotates an even number of elements, at most a head");
-  const auto rope = args.style == RopeStyle::halves ? kernels.rope_halves : kernels.rope_pairs;
-  const int64_t grain = per_chunk(kChunkElements, args.head_dim);
-  worker.parallel_for(args.rows * args.heads, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i / args.heads;
-      const int64_t offset = i % args.heads * args.head_dim;
-      const float* x = args.x + row * args.x_stride + offset;
-      float* out = args.out + row * args.out_stride + offset;
-      if (args.weight != nullptr) {
-        kernels.rms_norm(x, args.weight, args.head_dim, args.eps, out, Q8Out{});
-        x = out;
-      }
-      if (args.angles != nullptr) rope(x, args.angles + row * args.rotated, args.rotated, args.head_dim, out);
-    }
-  });
+  const RowKernels& kernels = row_kernels(isa);
+  worker.parallel_for(args.rows * args.heads, prepare_heads_grain(args.head_dim),
+                      [&](int64_t begin, int64_t end) { prepare_heads(kernels, args, begin, end); });
 }
 
 }  // namespace minfer::cpu

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/thread_pool.hpp"
+#include "cpu/launch/rows_kernels.hpp"
 #include "cpu/runtime/isa.hpp"
 #include "graph/enums.hpp"
 
@@ -46,5 +47,10 @@ struct PrepareHeadsArgs {
   int64_t out_stride;
 };
 void launch_prepare_heads(Isa isa, Worker& worker, const PrepareHeadsArgs& args);
+
+// The work of one thread in it: heads [begin, end) of all rows' heads, row by row.
+void prepare_heads(const RowKernels& kernels, const PrepareHeadsArgs& args, int64_t begin, int64_t end);
+// How many heads make a chunk of it.
+int64_t prepare_heads_grain(int64_t head_dim);
 
 }  // namespace minfer::cpu
