@@ -18,8 +18,20 @@ struct RmsNormAttributes {
   float eps;
   int64_t group;  // elements normalised together: the width, or the head size for per-head norms
 };
+struct LayerNormAttributes {
+  float eps;
+  int64_t group;     // elements normalised together: the width, or the head size
+  bool own_weights;  // each group of a row has weights of its own
+};
 struct GluAttributes {
   Activation activation;
+};
+struct ActivateAttributes {
+  Activation activation;
+};
+struct ScaleAttributes {
+  float factor;
+  float cap;  // the scaled x becomes cap * tanh(x / cap); 0: stays
 };
 // A linear, or a linear_glu, of an input that is normalised first, over its whole width.
 struct NormLinearAttributes {
@@ -32,6 +44,9 @@ struct NormLinearGluAttributes {
 struct RopeAnglesAttributes {
   std::vector<float> inverse_frequencies;  // one a rotated pair
   float magnitude;                         // multiplies cos and sin (yarn's attention factor)
+  // Multiplies them further by 1 + temperature * ln(1 + floor(position / temperature_length)); 0: does not.
+  float temperature = 0.0F;
+  int64_t temperature_length = 0;
 };
 struct RopeAttributes {
   int64_t heads;
@@ -69,8 +84,9 @@ struct RopeAttentionAttributes {
   AttentionAttributes attention;
 };
 
-using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, GluAttributes, NormLinearAttributes,
-                                NormLinearGluAttributes, RopeAnglesAttributes, RopeAttributes, KvAppendAttributes,
-                                RopeAppendAttributes, AttentionAttributes, RopeAttentionAttributes, RouteAttributes>;
+using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, LayerNormAttributes, GluAttributes,
+                                ActivateAttributes, ScaleAttributes, NormLinearAttributes, NormLinearGluAttributes,
+                                RopeAnglesAttributes, RopeAttributes, KvAppendAttributes, RopeAppendAttributes,
+                                AttentionAttributes, RopeAttentionAttributes, RouteAttributes>;
 
 }  // namespace minfer::graph

@@ -53,6 +53,12 @@ ValueId Builder::rms_norm(ValueId x, WeightId weight, float eps, int64_t group) 
   return add_node(Op::rms_norm, {x}, {weight}, RmsNormAttributes{eps, group}, weight_shape(weight).name)[0];
 }
 
+ValueId Builder::layer_norm(ValueId x, WeightId weight, WeightId bias, float eps, int64_t group) {
+  const WeightShape& shape = weight_shape(weight);
+  return add_node(Op::layer_norm, {x}, {weight, bias}, LayerNormAttributes{eps, group, shape.experts > 1},
+                  shape.name)[0];
+}
+
 ValueId Builder::linear(ValueId x, WeightId matrix, WeightId bias) {
   return add_node(Op::linear, {x}, {matrix, bias}, {}, weight_shape(matrix).name)[0];
 }
@@ -61,8 +67,16 @@ ValueId Builder::glu(ValueId gate, ValueId up, Activation activation) {
   return add_node(Op::glu, {gate, up}, {}, GluAttributes{activation}, "glu")[0];
 }
 
+ValueId Builder::activate(ValueId x, Activation activation) {
+  return add_node(Op::activate, {x}, {}, ActivateAttributes{activation}, "activate")[0];
+}
+
 ValueId Builder::add(ValueId a, ValueId b) {
   return add_node(Op::add, {a, b}, {}, {}, "add")[0];
+}
+
+ValueId Builder::scale(ValueId x, ScaleAttributes attributes) {
+  return add_node(Op::scale, {x}, {}, attributes, "scale")[0];
 }
 
 ValueId Builder::rope_angles(ValueId positions, RopeAnglesAttributes attributes) {

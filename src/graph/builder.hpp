@@ -29,9 +29,12 @@ class Builder {
 
   ValueId embed(ValueId ids, WeightId table, float scale);
   ValueId rms_norm(ValueId x, WeightId weight, float eps, int64_t group);
+  ValueId layer_norm(ValueId x, WeightId weight, WeightId bias, float eps, int64_t group);
   ValueId linear(ValueId x, WeightId matrix, WeightId bias = kNoWeight);
   ValueId glu(ValueId gate, ValueId up, Activation activation);
+  ValueId activate(ValueId x, Activation activation);
   ValueId add(ValueId a, ValueId b);
+  ValueId scale(ValueId x, ScaleAttributes attributes);
   ValueId rope_angles(ValueId positions, RopeAnglesAttributes attributes);
   ValueId rope(ValueId x, ValueId angles, RopeAttributes attributes);
   ValueId kv_append(ValueId k, ValueId v, int32_t layer);

@@ -6,7 +6,11 @@
 
 namespace minfer::graph {
 
-enum class Activation : uint8_t { silu, gelu_tanh };
+enum class Activation : uint8_t {
+  silu,
+  gelu_tanh,
+  gelu_erf,  // the exact form; of ungated layers only
+};
 
 enum class RopeStyle : uint8_t {
   pairs,   // rotates (x[2i], x[2i+1]); the llama family's files

@@ -234,6 +234,44 @@ TEST(Rules, SinksAreOneAHead) {
   EXPECT_THROW(b.attention(q, appended, attributes, b.weight("norm")), Error);
 }
 
+TEST(Rules, LayerNormsHaveAWeightAndABiasOfAGroup) {
+  std::vector<WeightShape> shapes = weights();
+  shapes.push_back({"heads_norm", 1, kHeadSize, kNoLayer, kHeads});
+  Builder b(shapes, {8, 1});
+  const ValueId x = b.embed(b.input(Input::token_ids), b.weight("embedding"), 1.0F);
+  EXPECT_EQ(b.type(b.layer_norm(x, b.weight("norm"), b.weight("norm"), 1e-5F, kWidth)), b.type(x));
+  EXPECT_EQ(b.type(b.layer_norm(x, b.weight("q_norm"), kNoWeight, 1e-5F, kHeadSize)), b.type(x));
+  EXPECT_EQ(b.type(b.layer_norm(x, b.weight("heads_norm"), kNoWeight, 1e-5F, kHeadSize)), b.type(x));
+  EXPECT_THROW(b.layer_norm(x, b.weight("norm"), b.weight("q_norm"), 1e-5F, kWidth), Error);
+  EXPECT_THROW(b.layer_norm(x, b.weight("heads_norm"), b.weight("q_norm"), 1e-5F, kHeadSize), Error);
+  EXPECT_THROW(b.layer_norm(x, b.weight("q_norm"), kNoWeight, 1e-5F, kWidth), Error);
+}
+
+TEST(Rules, TheExactGeluHasNoGatedForm) {
+  const auto shapes = weights();
+  Builder b(shapes, {8, 1});
+  const ValueId x = b.embed(b.input(Input::token_ids), b.weight("embedding"), 1.0F);
+  EXPECT_EQ(b.type(b.activate(x, Activation::gelu_erf)), b.type(x));
+  EXPECT_THROW(b.glu(x, x, Activation::gelu_erf), Error);
+}
+
+TEST(Passes, LayerNormsAndActivationsWriteWhatProductsRead) {
+  const auto shapes = weights();
+  Builder b(shapes, {8, 1});
+  const ValueId x = b.embed(b.input(Input::token_ids), b.weight("embedding"), 1.0F);
+  const ValueId normed = b.layer_norm(x, b.weight("norm"), kNoWeight, 1e-5F, kWidth);
+  const ValueId inner = b.activate(b.linear(normed, b.weight("up")), Activation::gelu_tanh);
+  const ValueId sum = b.gather_rows(b.add(x, b.linear(inner, b.weight("down"))), b.input(Input::output_rows));
+  const Graph graph = b.finish(b.scale(b.linear(sum, b.weight("embedding")), {0.5F, 0.0F}));
+  const Graph fused = optimize(graph, shapes, all_ops(Format::q8));
+  auto counts = op_counts(fused);
+  EXPECT_EQ(counts["quantize"], 1);  // of the gathered sum alone
+  for (const Node& node : fused.nodes) {
+    const Format format = fused.values[static_cast<size_t>(node.outputs[0])].type.format;
+    EXPECT_EQ(format == Format::q8, node.op == Op::layer_norm || node.op == Op::activate || node.op == Op::quantize);
+  }
+}
+
 TEST(Passes, TheFormatFollowsTheRowsThatAProductReads) {
   const auto shapes = weights();
   DeviceTraits device = all_ops(Format::f32);

@@ -42,13 +42,16 @@ enum class Rows : uint8_t {
 enum class Op : uint8_t {
   embed,
   rms_norm,
+  layer_norm,
   quantize,
   linear,
   glu,
+  activate,
   linear_glu,
   norm_linear,
   norm_linear_glu,
   add,
+  scale,
   rope_angles,
   rope,
   kv_append,
@@ -61,7 +64,7 @@ enum class Op : uint8_t {
   expert_glu,
   expert_sum,
 };
-inline constexpr int kOpCount = 20;
+inline constexpr int kOpCount = 23;
 
 struct ValueType {
   Format format;

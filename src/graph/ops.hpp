@@ -37,13 +37,16 @@ std::vector<ValueType> infer_outputs(const NodeCheck& node);
 // The rules, one a family file.
 std::vector<ValueType> infer_embed(const NodeCheck&);
 std::vector<ValueType> infer_rms_norm(const NodeCheck&);
+std::vector<ValueType> infer_layer_norm(const NodeCheck&);
 std::vector<ValueType> infer_quantize(const NodeCheck&);
 std::vector<ValueType> infer_linear(const NodeCheck&);
 std::vector<ValueType> infer_linear_glu(const NodeCheck&);
 std::vector<ValueType> infer_norm_linear(const NodeCheck&);
 std::vector<ValueType> infer_norm_linear_glu(const NodeCheck&);
 std::vector<ValueType> infer_glu(const NodeCheck&);
+std::vector<ValueType> infer_activate(const NodeCheck&);
 std::vector<ValueType> infer_add(const NodeCheck&);
+std::vector<ValueType> infer_scale(const NodeCheck&);
 std::vector<ValueType> infer_rope_angles(const NodeCheck&);
 std::vector<ValueType> infer_rope(const NodeCheck&);
 std::vector<ValueType> infer_kv_append(const NodeCheck&);

@@ -327,8 +327,8 @@ Graph fuse_rope_attention(const Graph& graph, std::span<const WeightShape> weigh
 namespace {
 
 bool can_output_other(Op op) {
-  return op == Op::rms_norm || op == Op::glu || op == Op::linear_glu || op == Op::norm_linear_glu ||
-         op == Op::expert_glu || op == Op::attention || op == Op::rope_attention;
+  return op == Op::rms_norm || op == Op::layer_norm || op == Op::glu || op == Op::activate || op == Op::linear_glu ||
+         op == Op::norm_linear_glu || op == Op::expert_glu || op == Op::attention || op == Op::rope_attention;
 }
 
 bool reads_activation(Op op) {

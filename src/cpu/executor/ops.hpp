@@ -12,9 +12,12 @@ namespace minfer::cpu {
 
 void run_embed(const StepState&, const graph::Node&, Worker&);
 void run_rms_norm(const StepState&, const graph::Node&, Worker&);
+void run_layer_norm(const StepState&, const graph::Node&, Worker&);
 void run_quantize(const StepState&, const graph::Node&, Worker&);
 void run_glu(const StepState&, const graph::Node&, Worker&);
+void run_activate(const StepState&, const graph::Node&, Worker&);
 void run_add(const StepState&, const graph::Node&, Worker&);
+void run_scale(const StepState&, const graph::Node&, Worker&);
 void run_gather_rows(const StepState&, const graph::Node&, Worker&);
 
 void run_linear(const StepState&, const graph::Node&, Worker&);

@@ -51,7 +51,7 @@ void run_rope_angles(const StepState& state, const graph::Node& node, Worker& wo
   const auto& attributes = std::get<graph::RopeAnglesAttributes>(node.attributes);
   launch_rope_angles(worker, {state.i32(node.inputs[0]), state.tokens, attributes.inverse_frequencies.data(),
                               static_cast<int64_t>(attributes.inverse_frequencies.size()), attributes.magnitude,
-                              state.f32(node.outputs[0])});
+                              state.f32(node.outputs[0]), attributes.temperature, attributes.temperature_length});
 }
 
 void run_rope(const StepState& state, const graph::Node& node, Worker& worker) {

@@ -45,6 +45,16 @@ void run_rms_norm(const StepState& state, const graph::Node& node, Worker& worke
                    state.weights->vector(node.weights[0]), attributes.eps, out.f32, attributes.group, out.q8});
 }
 
+void run_layer_norm(const StepState& state, const graph::Node& node, Worker& worker) {
+  const auto& attributes = std::get<graph::LayerNormAttributes>(node.attributes);
+  const int64_t width = state.type(node.inputs[0]).width;
+  const Output out = output_of(state, node.outputs[0]);
+  launch_layer_norm(state.isa, worker,
+                    {state.f32(node.inputs[0]), width, state.rows(node.inputs[0]), width, attributes.group,
+                     state.weights->vector(node.weights[0]), state.weights->vector(node.weights[1]),
+                     attributes.own_weights, attributes.eps, out.f32, width, out.q8});
+}
+
 void run_quantize(const StepState& state, const graph::Node& node, Worker& worker) {
   const int64_t width = state.type(node.inputs[0]).width;
   launch_quantize(state.isa, worker,
@@ -60,11 +70,28 @@ void run_glu(const StepState& state, const graph::Node& node, Worker& worker) {
                 state.rows(node.inputs[0]), width, out.f32, width, out.q8});
 }
 
+void run_activate(const StepState& state, const graph::Node& node, Worker& worker) {
+  const auto activation = std::get<graph::ActivateAttributes>(node.attributes).activation;
+  const int64_t width = state.type(node.inputs[0]).width;
+  const Output out = output_of(state, node.outputs[0]);
+  launch_activate(
+      state.isa, worker,
+      {activation, state.f32(node.inputs[0]), width, state.rows(node.inputs[0]), width, out.f32, width, out.q8});
+}
+
 void run_add(const StepState& state, const graph::Node& node, Worker& worker) {
   const int64_t width = state.type(node.inputs[0]).width;
   launch_add(state.isa, worker,
              {state.f32(node.inputs[0]), width, state.f32(node.inputs[1]), width, state.rows(node.inputs[0]), width,
               state.f32(node.outputs[0]), width});
+}
+
+void run_scale(const StepState& state, const graph::Node& node, Worker& worker) {
+  const auto& attributes = std::get<graph::ScaleAttributes>(node.attributes);
+  const int64_t width = state.type(node.inputs[0]).width;
+  launch_scale(state.isa, worker,
+               {state.f32(node.inputs[0]), width, state.rows(node.inputs[0]), width, attributes.factor, attributes.cap,
+                state.f32(node.outputs[0]), width});
 }
 
 void run_gather_rows(const StepState& state, const graph::Node& node, Worker& worker) {

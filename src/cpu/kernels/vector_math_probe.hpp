@@ -17,6 +17,7 @@ struct MathProbe {
   Function sigmoid;
   Function silu;
   Function gelu_tanh;
+  Function gelu_erf;
 };
 
 namespace vector {
@@ -38,6 +39,9 @@ MathProbe make_probe() {
   probe.silu = [](const float* x, int64_t n, float* out) { apply_all<S>(x, n, out, [](F v) { return silu<S>(v); }); };
   probe.gelu_tanh = [](const float* x, int64_t n, float* out) {
     apply_all<S>(x, n, out, [](F v) { return gelu_tanh<S>(v); });
+  };
+  probe.gelu_erf = [](const float* x, int64_t n, float* out) {
+    apply_all<S>(x, n, out, [](F v) { return gelu_erf<S>(v); });
   };
   return probe;
 }

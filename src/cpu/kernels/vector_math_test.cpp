@@ -79,6 +79,10 @@ double exact_gelu(double x) {
   return x * exact_sigmoid(2.0 * std::sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x));
 }
 
+double exact_gelu_erf(double x) {
+  return x * 0.5 * std::erfc(-x * 0.70710678118654752440);
+}
+
 TEST_P(VectorMath, Exp) {
   EXPECT_LE(worst_ulp(probe.exp, [](double x) { return std::exp(x); }, -3e38f, 3e38f), 1.0);
   const std::vector<float> special = at_special_points(probe.exp);
@@ -109,17 +113,28 @@ TEST_P(VectorMath, SigmoidAndSilu) {
   EXPECT_TRUE(std::isnan(at_special_points(probe.silu)[0]));
 }
 
-TEST_P(VectorMath, GeluTanh) {
+// The worst relative error over 1 + x^2.
+double worst_gelu(MathProbe::Function gelu, double (*exact_of)(double)) {
   const std::vector<float> x = floats_between(-10.0f, 3e38f);
   std::vector<float> got(x.size());
-  probe.gelu_tanh(x.data(), static_cast<int64_t>(x.size()), got.data());
-  double worst = 0.0;  // relative error over 1 + x^2
+  gelu(x.data(), static_cast<int64_t>(x.size()), got.data());
+  double worst = 0.0;
   for (size_t i = 0; i < x.size(); ++i) {
-    const double exact = exact_gelu(x[i]);
+    const double exact = exact_of(x[i]);
     const double error = std::fabs(got[i] - exact) - 1e-44;  // a subnormal result has no relative precision
     if (exact != 0.0) worst = std::max(worst, error / std::fabs(exact) / (1.0 + double{x[i]} * x[i]));
   }
-  EXPECT_LE(worst, 2.5e-7);
+  return worst;
+}
+
+TEST_P(VectorMath, GeluErf) {
+  EXPECT_LE(worst_gelu(probe.gelu_erf, exact_gelu_erf), 4.5e-7);
+  EXPECT_EQ(at_special_points(probe.gelu_erf)[1], kInf);
+  EXPECT_TRUE(std::isnan(at_special_points(probe.gelu_erf)[0]));
+}
+
+TEST_P(VectorMath, GeluTanh) {
+  EXPECT_LE(worst_gelu(probe.gelu_tanh, exact_gelu), 2.5e-7);
   EXPECT_EQ(at_special_points(probe.gelu_tanh)[1], kInf);
   EXPECT_TRUE(std::isnan(at_special_points(probe.gelu_tanh)[0]));
 }

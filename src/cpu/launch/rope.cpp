@@ -24,10 +24,14 @@ void launch_rope_angles(Worker& worker, const RopeAnglesArgs& args) {
   worker.parallel_for(args.rows, per_chunk(kChunkAngles, args.pairs), [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       float* out = args.angles + row * args.pairs * 2;
+      double magnitude = args.magnitude;
+      if (args.temperature != 0.0f) {
+        magnitude *= 1.0 + args.temperature * std::log1p(args.positions[row] / args.temperature_length);
+      }
       for (int64_t pair = 0; pair < args.pairs; ++pair) {
         const double angle = static_cast<double>(args.positions[row]) * args.inverse_frequencies[pair];
-        out[2 * pair] = static_cast<float>(args.magnitude * std::cos(angle));
-        out[2 * pair + 1] = static_cast<float>(args.magnitude * std::sin(angle));
+        out[2 * pair] = static_cast<float>(magnitude * std::cos(angle));
+        out[2 * pair + 1] = static_cast<float>(magnitude * std::sin(angle));
       }
     }
   });

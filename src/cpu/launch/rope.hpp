@@ -26,6 +26,9 @@ struct RopeAnglesArgs {
   int64_t pairs;
   float magnitude;
   float* angles;  // [rows][pairs][2]
+  // The magnitude is multiplied by 1 + temperature * ln(1 + floor(position / temperature_length)); 0: is not.
+  float temperature = 0.0f;
+  int64_t temperature_length = 0;
 };
 void launch_rope_angles(Worker& worker, const RopeAnglesArgs& args);
 

@@ -53,6 +53,24 @@ TEST(RopeAngles, AreExactToFloatRoundingAtLargePositions) {
   EXPECT_EQ(angles[1], 0.0f);
 }
 
+TEST(RopeAngles, ATemperatureGrowsWithThePosition) {
+  const std::vector<int32_t> positions = {0, 99, 100, 250};
+  const float frequency = 0.0f;
+  std::vector<float> angles(8);
+  run(1, [&](Worker& worker) {
+    launch_rope_angles(worker, {.positions = positions.data(),
+                                .rows = 4,
+                                .inverse_frequencies = &frequency,
+                                .pairs = 1,
+                                .magnitude = 2.0f,
+                                .angles = angles.data(),
+                                .temperature = 0.5f,
+                                .temperature_length = 100});
+  });
+  const double expected[] = {2.0, 2.0, 2.0 + std::log(2.0), 2.0 + std::log(3.0)};
+  for (size_t row = 0; row < 4; ++row) EXPECT_NEAR(angles[2 * row], expected[row], 1e-6) << row;
+}
+
 struct Shape {
   int64_t rows, heads, head_dim, rotated;
 };

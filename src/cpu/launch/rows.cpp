@@ -75,6 +75,25 @@ void launch_rms_norm(Isa isa, Worker& worker, const RmsNormArgs& args) {
   });
 }
 
+void launch_layer_norm(Isa isa, Worker& worker, const LayerNormArgs& args) {
+  const RowKernels& kernels = row_kernels(isa);
+  check(args.n > 0 && (args.out != nullptr || args.q8 != nullptr), "layer_norm needs elements and an output");
+  check(args.group > 0 && args.n % args.group == 0 && (args.q8 == nullptr || args.group == args.n),
+        "layer_norm's groups fill a row, which in 8 bits is one");
+  check_q8(args.q8, args.n);
+  const int64_t groups = args.n / args.group;
+  worker.parallel_for(args.rows * groups, rows_per_chunk(args.group), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = i / groups;
+      const int64_t column = i % groups * args.group;
+      const int64_t own = args.own_weights ? column : 0;
+      kernels.layer_norm(args.x + row * args.x_stride + column, args.weight + own,
+                         args.bias == nullptr ? nullptr : args.bias + own, args.group, args.eps,
+                         at(args.out, args.out_stride, row, column), q8_out(args.q8, row, args.n, 0, args.n));
+    }
+  });
+}
+
 void launch_quantize(Isa isa, Worker& worker, const QuantizeArgs& args) {
   const RowKernels& kernels = row_kernels(isa);
   check(args.n > 0 && args.q8 != nullptr, "quantize needs elements and an output");
@@ -93,12 +112,17 @@ void launch_add(Isa isa, Worker& worker, const AddArgs& args) {
   });
 }
 
-void launch_softcap(Isa isa, Worker& worker, const SoftcapArgs& args) {
+void launch_scale(Isa isa, Worker& worker, const ScaleArgs& args) {
   const RowKernels& kernels = row_kernels(isa);
-  check(args.n > 0, "softcap needs elements");
+  check(args.n > 0, "scale needs elements");
   for_pieces(worker, args.rows, args.n, [&](int64_t row, int64_t column, int64_t columns) {
-    kernels.softcap(args.x + row * args.x_stride + column, args.factor, columns,
-                    at(args.out, args.out_stride, row, column));
+    const float* x = args.x + row * args.x_stride + column;
+    float* out = at(args.out, args.out_stride, row, column);
+    if (args.cap == 0.0f) {
+      kernels.scale(x, args.factor, columns, out);
+    } else {
+      kernels.softcap(x, args.factor, args.cap, columns, out);
+    }
   });
 }
 
@@ -109,6 +133,16 @@ void launch_gated(Isa isa, Worker& worker, const GatedArgs& args) {
   for_pieces(worker, args.rows, args.n, [&](int64_t row, int64_t column, int64_t columns) {
     kernels.gated(args.activation, args.gate + row * args.gate_stride + column, args.up + row * args.up_stride + column,
                   columns, at(args.out, args.out_stride, row, column), q8_out(args.q8, row, args.n, column, columns));
+  });
+}
+
+void launch_activate(Isa isa, Worker& worker, const ActivateArgs& args) {
+  const RowKernels& kernels = row_kernels(isa);
+  check(args.n > 0 && (args.out != nullptr || args.q8 != nullptr), "activate needs elements and an output");
+  check_q8(args.q8, args.n);
+  for_pieces(worker, args.rows, args.n, [&](int64_t row, int64_t column, int64_t columns) {
+    kernels.activate(args.activation, args.x + row * args.x_stride + column, columns,
+                     at(args.out, args.out_stride, row, column), q8_out(args.q8, row, args.n, column, columns));
   });
 }
 

@@ -29,6 +29,23 @@ struct RmsNormArgs {
 };
 void launch_rms_norm(Isa isa, Worker& worker, const RmsNormArgs& args);
 
+// out = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias over each group of a row.
+struct LayerNormArgs {
+  const float* x;  // [rows][n]
+  int64_t x_stride;
+  int64_t rows;
+  int64_t n;
+  int64_t group;        // a divisor of n; n where q8 is given
+  const float* weight;  // [group], or [n] where groups have their own
+  const float* bias;    // alike, or null
+  bool own_weights;
+  float eps;
+  float* out = nullptr;  // [rows][n] or null
+  int64_t out_stride = 0;
+  std::byte* q8 = nullptr;  // [rows] or null
+};
+void launch_layer_norm(Isa isa, Worker& worker, const LayerNormArgs& args);
+
 // x in 8 bits.
 struct QuantizeArgs {
   const float* x;  // [rows][n]
@@ -52,17 +69,18 @@ struct AddArgs {
 };
 void launch_add(Isa isa, Worker& worker, const AddArgs& args);
 
-// out = factor * tanh(x / factor).
-struct SoftcapArgs {
+// out = factor * x, or cap * tanh(factor * x / cap) where the cap is not 0.
+struct ScaleArgs {
   const float* x;  // [rows][n]
   int64_t x_stride;
   int64_t rows;
   int64_t n;
   float factor;
+  float cap;
   float* out;  // [rows][n]
   int64_t out_stride;
 };
-void launch_softcap(Isa isa, Worker& worker, const SoftcapArgs& args);
+void launch_scale(Isa isa, Worker& worker, const ScaleArgs& args);
 
 // out = activation(gate) * up.
 struct GatedArgs {
@@ -78,6 +96,19 @@ struct GatedArgs {
   std::byte* q8 = nullptr;  // [rows] or null
 };
 void launch_gated(Isa isa, Worker& worker, const GatedArgs& args);
+
+// out = activation(x).
+struct ActivateArgs {
+  Activation activation;
+  const float* x;  // [rows][n]
+  int64_t x_stride;
+  int64_t rows;
+  int64_t n;
+  float* out = nullptr;  // [rows][n] or null
+  int64_t out_stride = 0;
+  std::byte* q8 = nullptr;  // [rows] or null
+};
+void launch_activate(Isa isa, Worker& worker, const ActivateArgs& args);
 
 // For each row, the index of the first of its largest values; a NaN is never it; -1 where all are NaN. n under 2^31.
 struct ArgmaxArgs {

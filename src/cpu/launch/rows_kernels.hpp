@@ -13,7 +13,7 @@ namespace minfer::cpu {
 
 enum class Isa;
 
-// The gate function of a gated feed-forward layer; gelu_tanh is the tanh form.
+// The function of a feed-forward layer; gated ones have no gelu_erf.
 using graph::Activation;
 
 // Where a row's 8-bit form goes (launch/activation.hpp); quants null: nowhere. Then n must be a multiple of 32. The
@@ -29,16 +29,21 @@ struct Q8Out {
 struct RowKernels {
   // out = x / sqrt(mean(x^2) + eps) * weight, to out and q8 (either may be null).
   void (*rms_norm)(const float* x, const float* weight, int64_t n, float eps, float* out, Q8Out q8) noexcept;
+  // out = (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps) * weight + bias, to out and q8 (either may be null).
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, int64_t n, float eps, float* out,
+                     Q8Out q8) noexcept;  // bias may be null
   // x in 8 bits.
   void (*quantize)(const float* x, int64_t n, Q8Out q8) noexcept;
   // out = a + b
   void (*add)(const float* a, const float* b, int64_t n, float* out) noexcept;
   // out = factor x
   void (*scale)(const float* x, float factor, int64_t n, float* out) noexcept;
-  // out = cap tanh(x / cap)
-  void (*softcap)(const float* x, float cap, int64_t n, float* out) noexcept;
+  // out = cap tanh(factor x / cap)
+  void (*softcap)(const float* x, float factor, float cap, int64_t n, float* out) noexcept;
   // out = activation(gate) up, to out and q8 (either may be null).
   void (*gated)(Activation activation, const float* gate, const float* up, int64_t n, float* out, Q8Out q8) noexcept;
+  // out = activation(x), to out and q8 (either may be null).
+  void (*activate)(Activation activation, const float* x, int64_t n, float* out, Q8Out q8) noexcept;
   // Index of the first of the largest values; a NaN is never it; -1 where all are NaN. n under 2^31.
   int64_t (*argmax)(const float* x, int64_t n) noexcept;
   // Rotates the first `rotated` elements (even) of a head of n, copies the rest. angles[rotated / 2][2]: cosine, sine.

@@ -130,6 +130,59 @@ TEST_P(Rows, RmsNormOfKnownValues) {
   EXPECT_EQ(out[2], 0.0f);
 }
 
+TEST_P(Rows, LayerNormIsScalarsWithin1e5) {
+  for (const int64_t n : kLengths) {
+    Matrix x = random_matrix(kRows, n, 21);
+    for (int64_t r = 0; r < kRows; ++r) x.row(r)[0] += 40.0f;  // a mean to be taken away
+    Matrix weight = random_matrix(1, n, 22);
+    Matrix bias = random_matrix(1, n, 23);
+    for (const float* added : {static_cast<const float*>(nullptr), static_cast<const float*>(bias.data())}) {
+      compare(
+          [&](Isa isa, Worker& worker, Matrix& out) {
+            launch_layer_norm(isa, worker,
+                              {.x = x.data(),
+                               .x_stride = x.stride,
+                               .rows = kRows,
+                               .n = n,
+                               .group = n,
+                               .weight = weight.data(),
+                               .bias = added,
+                               .own_weights = false,
+                               .eps = 1e-5f,
+                               .out = out.data(),
+                               .out_stride = out.stride});
+          },
+          n, 1e-5, 1e-5);
+    }
+  }
+}
+
+TEST_P(Rows, LayerNormOfGroupsWithSharedAndOwnWeights) {
+  const std::vector<float> x = {1.0f, 3.0f, 5.0f, 9.0f};  // groups (1, 3) and (5, 9): means 2 and 7, variances 1 and 4
+  const std::vector<float> weight = {2.0f, 3.0f, 4.0f, 5.0f};
+  const std::vector<float> bias = {0.5f, 0.25f, -1.0f, 1.0f};
+  const auto normed = [&](bool own) {
+    std::vector<float> out(4);
+    run(2, [&](Worker& worker) {
+      launch_layer_norm(GetParam(), worker,
+                        {.x = x.data(),
+                         .x_stride = 4,
+                         .rows = 1,
+                         .n = 4,
+                         .group = 2,
+                         .weight = weight.data(),
+                         .bias = bias.data(),
+                         .own_weights = own,
+                         .eps = 0.0f,
+                         .out = out.data(),
+                         .out_stride = 4});
+    });
+    return out;
+  };
+  EXPECT_EQ(normed(false), (std::vector<float>{-1.5f, 3.25f, -1.5f, 3.25f}));
+  EXPECT_EQ(normed(true), (std::vector<float>{-1.5f, 3.25f, -5.0f, 6.0f}));
+}
+
 TEST_P(Rows, ARowDoesNotDependOnItsBatchNorOnItsAlignment) {
   const int64_t n = 896;
   Matrix x = random_matrix(kRows, n, 3);
@@ -203,21 +256,79 @@ TEST_P(Rows, InPlaceIsTheSame) {
   expect_close(a, want, 0.0, 0.0);
 }
 
-TEST_P(Rows, SoftcapIsScalarsWithin1e6) {
-  for (const int64_t n : kLengths) {
-    Matrix x = random_matrix(kRows, n, 9, 60.0f);
-    compare(
-        [&](Isa isa, Worker& worker, Matrix& out) {
-          launch_softcap(isa, worker,
+TEST_P(Rows, ScaleIsScalarsWithin1e6) {
+  for (const float cap : {0.0f, 30.0f}) {
+    for (const int64_t n : kLengths) {
+      Matrix x = random_matrix(kRows, n, 9, 60.0f);
+      compare(
+          [&](Isa isa, Worker& worker, Matrix& out) {
+            launch_scale(isa, worker,
                          {.x = x.data(),
                           .x_stride = x.stride,
                           .rows = kRows,
                           .n = n,
-                          .factor = 30.0f,
+                          .factor = 0.75f,
+                          .cap = cap,
                           .out = out.data(),
                           .out_stride = out.stride});
-        },
-        n, 1e-6, 0.0);
+          },
+          n, 1e-6, 0.0);
+    }
+  }
+}
+
+TEST_P(Rows, ScaleOfKnownValues) {
+  const std::vector<float> x = {8.0f, -1.0f};
+  std::vector<float> out(2);
+  const auto scaled = [&](float cap) {
+    run(1, [&](Worker& worker) {
+      launch_scale(GetParam(), worker,
+                   {.x = x.data(),
+                    .x_stride = 2,
+                    .rows = 1,
+                    .n = 2,
+                    .factor = 0.5f,
+                    .cap = cap,
+                    .out = out.data(),
+                    .out_stride = 2});
+    });
+    return out;
+  };
+  EXPECT_EQ(scaled(0.0f), (std::vector<float>{4.0f, -0.5f}));
+  EXPECT_NEAR(scaled(2.0f)[0], 1.9280552f, 1e-6);
+  EXPECT_NEAR(scaled(2.0f)[1], -0.4898373f, 1e-6);
+}
+
+TEST_P(Rows, ActivationsAreScalarsWithin1e5) {
+  for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}) {
+    for (const int64_t n : kLengths) {
+      Matrix x = random_matrix(kRows, n, 24);
+      compare(
+          [&](Isa isa, Worker& worker, Matrix& out) {
+            launch_activate(isa, worker,
+                            {.activation = activation,
+                             .x = x.data(),
+                             .x_stride = x.stride,
+                             .rows = kRows,
+                             .n = n,
+                             .out = out.data(),
+                             .out_stride = out.stride});
+          },
+          n, 1e-5, 1e-20);
+    }
+  }
+}
+
+TEST_P(Rows, ActivationsOfKnownValues) {
+  const std::vector<float> x = {1.0f, -2.0f, 100.0f, -100.0f};
+  const std::vector<std::pair<Activation, std::vector<double>>> cases = {
+      {Activation::silu, {0.7310585786300049, -0.2384058440442351, 100.0, 0.0}},
+      {Activation::gelu_tanh, {0.8411919906082768, -0.04540230591222809, 100.0, 0.0}},
+      {Activation::gelu_erf, {0.8413447460685429, -0.04550026389635842, 100.0, 0.0}}};
+  for (const auto& [activation, want] : cases) {
+    std::vector<float> out(4);
+    row_kernels(GetParam()).activate(activation, x.data(), 4, out.data(), Q8Out{});
+    for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(out[i], want[i], 1e-6) << i;
   }
 }
 
@@ -376,6 +487,32 @@ TEST_P(Rows, FusedQuantizationIsTheSequenceBitForBit) {
                        .n = n,
                        .weight = up.data(),
                        .eps = 1e-6f,
+                       .out = to,
+                       .out_stride = out.stride,
+                       .q8 = q8});
+    });
+    check_three([&](Worker& worker, float* to, std::byte* q8) {
+      launch_layer_norm(GetParam(), worker,
+                        {.x = x.data(),
+                         .x_stride = x.stride,
+                         .rows = kRows,
+                         .n = n,
+                         .group = n,
+                         .weight = up.data(),
+                         .bias = up.data(),
+                         .own_weights = false,
+                         .eps = 1e-6f,
+                         .out = to,
+                         .out_stride = out.stride,
+                         .q8 = q8});
+    });
+    check_three([&](Worker& worker, float* to, std::byte* q8) {
+      launch_activate(GetParam(), worker,
+                      {.activation = Activation::gelu_erf,
+                       .x = x.data(),
+                       .x_stride = x.stride,
+                       .rows = kRows,
+                       .n = n,
                        .out = to,
                        .out_stride = out.stride,
                        .q8 = q8});

@@ -19,6 +19,13 @@ void run_rms_norm(const StepState& state, const graph::Node& node) {
                                  attributes.eps, state.rows(node.outputs[0])});
 }
 
+void run_layer_norm(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::LayerNormAttributes>(node.attributes);
+  launch_layer_norm(*state.queue, {state.rows(node.inputs[0]), state.weights->vector(node.weights[0]),
+                                   state.weights->vector(node.weights[1]), attributes.group, attributes.own_weights,
+                                   attributes.eps, state.rows(node.outputs[0])});
+}
+
 void run_quantize(const StepState& state, const graph::Node& node) {
   launch_convert(*state.queue, state.rows(node.inputs[0]), state.rows(node.outputs[0]));
 }
@@ -82,8 +89,19 @@ void run_glu(const StepState& state, const graph::Node& node) {
                             state.rows(node.outputs[0])});
 }
 
+void run_activate(const StepState& state, const graph::Node& node) {
+  launch_activate(*state.queue, state.rows(node.inputs[0]),
+                  std::get<graph::ActivateAttributes>(node.attributes).activation, state.rows(node.outputs[0]));
+}
+
 void run_add(const StepState& state, const graph::Node& node) {
   launch_add(*state.queue, state.rows(node.inputs[0]), state.rows(node.inputs[1]), state.rows(node.outputs[0]));
+}
+
+void run_scale(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::ScaleAttributes>(node.attributes);
+  launch_scale(*state.queue, state.rows(node.inputs[0]), attributes.factor, attributes.cap,
+               state.rows(node.outputs[0]));
 }
 
 void run_gather_rows(const StepState& state, const graph::Node& node) {
@@ -114,9 +132,10 @@ int64_t frequencies_offset(const graph::Graph& graph, const graph::Node& node) {
 
 void run_rope_angles(const StepState& state, const graph::Node& node) {
   const auto& attributes = std::get<graph::RopeAnglesAttributes>(node.attributes);
-  launch_rope_angles(*state.queue,
-                     {state.input(node.inputs[0]), state.frequencies + frequencies_offset(*state.graph, node),
-                      attributes.magnitude, state.rows(node.outputs[0])});
+  launch_rope_angles(
+      *state.queue,
+      {state.input(node.inputs[0]), state.frequencies + frequencies_offset(*state.graph, node), attributes.magnitude,
+       state.rows(node.outputs[0]), attributes.temperature, attributes.temperature_length});
 }
 
 void run_rope(const StepState& state, const graph::Node& node) {

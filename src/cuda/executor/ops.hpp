@@ -10,12 +10,14 @@ namespace minfer::cuda {
 
 void run_embed(const StepState& state, const graph::Node& node);
 void run_rms_norm(const StepState& state, const graph::Node& node);
+void run_layer_norm(const StepState& state, const graph::Node& node);
 void run_quantize(const StepState& state, const graph::Node& node);
 void run_linear(const StepState& state, const graph::Node& node);
 void run_glu(const StepState& state, const graph::Node& node);
 void run_linear_glu(const StepState& state, const graph::Node& node);
 void run_norm_linear(const StepState& state, const graph::Node& node);
 void run_norm_linear_glu(const StepState& state, const graph::Node& node);
+void run_activate(const StepState& state, const graph::Node& node);
 void run_add(const StepState& state, const graph::Node& node);
 void run_rope_angles(const StepState& state, const graph::Node& node);
 void run_rope(const StepState& state, const graph::Node& node);
@@ -23,6 +25,7 @@ void run_kv_append(const StepState& state, const graph::Node& node);
 void run_rope_append(const StepState& state, const graph::Node& node);
 void run_attention(const StepState& state, const graph::Node& node);
 void run_rope_attention(const StepState& state, const graph::Node& node);
+void run_scale(const StepState& state, const graph::Node& node);
 void run_gather_rows(const StepState& state, const graph::Node& node);
 // ops_experts.cpp
 void run_route(const StepState& state, const graph::Node& node);

@@ -30,6 +30,19 @@ struct RmsNormArgs {
 };
 void launch_rms_norm(const Queue& queue, const RmsNormArgs& args);
 
+// out = (x - mean) / sqrt(variance + eps) * weight + bias over each group of `group` elements; q8 and bf16 out: group =
+// width.
+struct LayerNormArgs {
+  Rows x;                         // f32
+  const float* weight = nullptr;  // [group], or [width] where groups have their own
+  const float* bias = nullptr;    // alike, or none
+  int64_t group = 0;
+  bool own_weights = false;
+  float eps = 0;
+  Rows out;  // any format; may be x where f32
+};
+void launch_layer_norm(const Queue& queue, const LayerNormArgs& args);
+
 // f32 to q8 or bf16.
 void launch_convert(const Queue& queue, const Rows& x, const Rows& out);
 
@@ -40,6 +53,12 @@ struct GluArgs {
   Rows out;  // any format
 };
 void launch_glu(const Queue& queue, const GluArgs& args);
+
+// out = activation(x), f32 to any format.
+void launch_activate(const Queue& queue, const Rows& x, graph::Activation activation, const Rows& out);
+
+// out = factor * x, or cap * tanh(factor * x / cap) where the cap is not 0; f32, out may be x.
+void launch_scale(const Queue& queue, const Rows& x, float factor, float cap, const Rows& out);
 
 // out = a + b, f32; out may be either.
 void launch_add(const Queue& queue, const Rows& a, const Rows& b, const Rows& out);
@@ -54,6 +73,9 @@ struct RopeAnglesArgs {
   const float* inverse_frequencies = nullptr;  // [pairs], on the device
   float magnitude = 1.0F;
   Rows out;
+  // The magnitude is multiplied by 1 + temperature * ln(1 + floor(position / temperature_length)); 0: is not.
+  float temperature = 0.0F;
+  int64_t temperature_length = 0;
 };
 void launch_rope_angles(const Queue& queue, const RopeAnglesArgs& args);
 

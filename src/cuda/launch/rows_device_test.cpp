@@ -152,8 +152,64 @@ TEST(RowsDevice, RmsNormOfGroupsInPlace) {
   }
 }
 
+// Group g of a row has the weights at g * group of as many as `weight` has, or all the same.
+std::vector<double> layer_norm_reference(const std::vector<float>& x, const std::vector<float>& weight,
+                                         const std::vector<float>& bias, size_t group, float eps) {
+  std::vector<double> out(x.size());
+  for (size_t start = 0; start < x.size(); start += group) {
+    double mean = 0, variance = 0;
+    for (size_t i = 0; i < group; ++i) mean += static_cast<double>(x[start + i]) / static_cast<double>(group);
+    for (size_t i = 0; i < group; ++i) variance += std::pow(x[start + i] - mean, 2) / static_cast<double>(group);
+    for (size_t i = 0; i < group; ++i) {
+      const size_t own = (start + i) % weight.size();
+      out[start + i] = (x[start + i] - mean) / std::sqrt(variance + eps) * weight[own] + (bias.empty() ? 0 : bias[own]);
+    }
+  }
+  return out;
+}
+
+TEST(RowsDevice, LayerNormInEveryFormat) {
+  const TestQueue queue(true);
+  for (const Shape& shape : kShapes) {
+    std::vector<float> x = random_floats(shape.rows * shape.width, 2.0F, 12);
+    for (float& value : x) value += 5.0F;
+    const std::vector<float> weight = random_floats(shape.width, 1.0F, 13);
+    const std::vector<float> bias = random_floats(shape.width, 1.0F, 14);
+    const auto expected = layer_norm_reference(x, weight, bias, static_cast<size_t>(shape.width), 1e-5F);
+    const TestRows in(ActivationFormat::f32, shape.rows, shape.width, x);
+    const TestArray weights(weight), biases(bias);
+    for (const ActivationFormat format : kFormats) {
+      const TestRows out(format, shape.rows, shape.width);
+      launch_layer_norm(*queue,
+                        {in.view(), weights.as<float>(), biases.as<float>(), shape.width, false, 1e-5F, out.view()});
+      queue.finish();
+      EXPECT_LT(relative_error(out.values(), expected), tolerance(format))
+          << shape.rows << " x " << shape.width << " format " << static_cast<int>(format);
+    }
+  }
+}
+
+TEST(RowsDevice, LayerNormOfGroupsInPlace) {
+  const TestQueue queue(true);
+  for (const int64_t group : {1, 3, 30, 64, 80, 129, 512, 1025}) {
+    for (const bool own : {false, true}) {
+      const int64_t rows = 5, width = 7 * group;
+      const std::vector<float> x = random_floats(rows * width, 0.5F, 15);
+      const std::vector<float> weight = random_floats(own ? width : group, 1.0F, 16);
+      const TestRows in(ActivationFormat::f32, rows, width, x);
+      const TestArray weights(weight);
+      launch_layer_norm(*queue, {in.view(), weights.as<float>(), nullptr, group, own, 1e-3F, in.view()});
+      queue.finish();
+      const auto expected = layer_norm_reference(x, weight, {}, static_cast<size_t>(group), 1e-3F);
+      const std::vector<float> got = in.values();
+      for (size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], expected[i], 1e-5) << group << " " << own << " " << i;
+    }
+  }
+}
+
 double activate(graph::Activation activation, double x) {
   if (activation == graph::Activation::silu) return x / (1.0 + std::exp(-x));
+  if (activation == graph::Activation::gelu_erf) return 0.5 * x * std::erfc(-x * 0.70710678118654752440);
   return 0.5 * x * (1.0 + std::tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
 }
 
@@ -174,6 +230,40 @@ TEST(RowsDevice, GluInEveryFormat) {
         EXPECT_LT(relative_error(out.values(), expected), tolerance(format))
             << shape.rows << " x " << shape.width << " format " << static_cast<int>(format);
       }
+    }
+  }
+}
+
+TEST(RowsDevice, ActivateInEveryFormat) {
+  const TestQueue queue(true);
+  for (const Shape& shape : kShapes) {
+    const std::vector<float> x = random_floats(shape.rows * shape.width, 3.0F, 17);
+    const TestRows in(ActivationFormat::f32, shape.rows, shape.width, x);
+    for (const auto activation : {graph::Activation::silu, graph::Activation::gelu_tanh, graph::Activation::gelu_erf}) {
+      std::vector<double> expected(x.size());
+      for (size_t i = 0; i < x.size(); ++i) expected[i] = activate(activation, x[i]);
+      for (const ActivationFormat format : kFormats) {
+        const TestRows out(format, shape.rows, shape.width);
+        launch_activate(*queue, in.view(), activation, out.view());
+        queue.finish();
+        EXPECT_LT(relative_error(out.values(), expected), tolerance(format))
+            << shape.rows << " x " << shape.width << " format " << static_cast<int>(format);
+      }
+    }
+  }
+}
+
+TEST(RowsDevice, ScaleAndItsCapInPlace) {
+  const TestQueue queue(true);
+  for (const Shape& shape : kShapes) {
+    const std::vector<float> x = random_floats(shape.rows * shape.width, 60.0F, 18);
+    for (const float cap : {0.0F, 30.0F}) {
+      std::vector<double> expected(x.size());
+      for (size_t i = 0; i < x.size(); ++i) expected[i] = cap == 0 ? 0.75 * x[i] : cap * std::tanh(0.75 * x[i] / cap);
+      const TestRows in(ActivationFormat::f32, shape.rows, shape.width, x);
+      launch_scale(*queue, in.view(), 0.75F, cap, in.view());
+      queue.finish();
+      EXPECT_LT(relative_error(in.values(), expected), kF32Tolerance) << shape.rows << " x " << shape.width;
     }
   }
 }
@@ -231,6 +321,21 @@ TEST(RowsDevice, RopeAnglesInDoublePrecision) {
       ASSERT_NEAR(values[r * 74 + 2 * i + 1], 1.25 * std::sin(angle), 2e-7);
     }
   }
+}
+
+TEST(RowsDevice, RopeAnglesWithATemperature) {
+  const TestQueue queue(true);
+  const TestArray positions(std::vector<int32_t>{0, 99, 100, 250});
+  const TestArray frequencies(std::vector<float>{0.0F});
+  const TestRows out(ActivationFormat::f32, 4, 2);
+  RopeAnglesArgs args{positions.as<int32_t>(), frequencies.as<float>(), 2.0F, out.view()};
+  args.temperature = 0.5F;
+  args.temperature_length = 100;
+  launch_rope_angles(*queue, args);
+  queue.finish();
+  const double expected[] = {2.0, 2.0, 2.0 + std::log(2.0), 2.0 + std::log(3.0)};
+  const std::vector<float> values = out.values();
+  for (size_t row = 0; row < 4; ++row) EXPECT_NEAR(values[2 * row], expected[row], 1e-6) << row;
 }
 
 TEST(RowsDevice, AnArmedFaultIsAnErrorOfItsSite) {

@@ -34,6 +34,7 @@ std::vector<ValueType> infer_rope_angles(const NodeCheck& node) {
   const auto& attributes = attributes_of<RopeAnglesAttributes>(node);
   require(node, node.inputs[0].format == Format::i32 && node.inputs[0].width == 1, "positions must be i32 of width 1");
   require(node, !attributes.inverse_frequencies.empty(), "no frequencies");
+  require(node, attributes.temperature == 0 || attributes.temperature_length > 0, "a temperature without a length");
   return {{Format::f32, node.inputs[0].rows, 2 * static_cast<int64_t>(attributes.inverse_frequencies.size())}};
 }
 

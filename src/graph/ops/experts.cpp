@@ -59,7 +59,7 @@ std::vector<ValueType> infer_expert_linear(const NodeCheck& node) {
 std::vector<ValueType> infer_expert_glu(const NodeCheck& node) {
   const ValueType& routes = check_routes(node);
   require(node, node.weights.size() == 4, "wrong number of weights");
-  attributes_of<GluAttributes>(node);
+  require_gate(node);
   const int64_t width = check_experts(node, 0, routes.width);
   require(node, width == check_experts(node, 2, routes.width), "gate and up must have equal rows");
   require_activation_output(node, width);

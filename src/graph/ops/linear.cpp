@@ -50,7 +50,7 @@ std::vector<ValueType> infer_linear(const NodeCheck& node) {
 std::vector<ValueType> infer_linear_glu(const NodeCheck& node) {
   check_input(node);
   require_counts(node, 1, 4);
-  attributes_of<GluAttributes>(node);
+  require_gate(node);
   const int64_t gate_rows = check_pair(node, 0, node.inputs[0].width);
   require(node, gate_rows == check_pair(node, 2, node.inputs[0].width), "gate and up must have equal rows");
   require_activation_output(node, gate_rows);

@@ -1,4 +1,4 @@
-// Rules of the ops that act on rows: embed, rms_norm, quantize, glu, add, gather_rows.
+// Rules of the ops that act on rows: embed, rms_norm, layer_norm, quantize, glu, activate, add, scale, gather_rows.
 // Each takes [rows][width] values; none mixes rows, so a row's result depends on that row alone.
 #include "graph/ops/rules.hpp"
 
@@ -26,6 +26,27 @@ std::vector<ValueType> infer_rms_norm(const NodeCheck& node) {
   return {{node.output_format, x.rows, x.width, x.chosen}};
 }
 
+// (x f32 [rows][width]; weight, bias?: [group], or width / group such vectors) -> (x - mean) / sqrt(variance + eps) *
+// weight
+// + bias over each group, f32, q8 or bf16.
+std::vector<ValueType> infer_layer_norm(const NodeCheck& node) {
+  require_counts(node, 1, 2);
+  const auto& attributes = attributes_of<LayerNormAttributes>(node);
+  const ValueType& x = node.inputs[0];
+  const WeightShape *weight = node.weights[0], *bias = node.weights[1];
+  require(node, x.format == Format::f32, "x must be f32");
+  require(node, attributes.group > 0 && x.width % attributes.group == 0, "the width must be whole groups");
+  const int64_t vectors = attributes.own_weights ? x.width / attributes.group : 1;
+  const auto fits = [&](const WeightShape& vector) {
+    return is_vector(&vector, attributes.group) && vector.experts == vectors;
+  };
+  require(node, weight != nullptr && fits(*weight), "the weight must have one element a group element");
+  require(node, bias == nullptr || fits(*bias), "the bias must be as long as the weight");
+  require_activation_output(node, x.width);
+  require(node, node.output_format == Format::f32 || attributes.group == x.width, "another format must be one group");
+  return {{node.output_format, x.rows, x.width, x.chosen}};
+}
+
 // (x f32) -> q8 or bf16 of the same shape.
 std::vector<ValueType> infer_quantize(const NodeCheck& node) {
   require_counts(node, 1, 0);
@@ -38,9 +59,18 @@ std::vector<ValueType> infer_quantize(const NodeCheck& node) {
 // (gate f32, up f32) -> activation(gate) * up, f32, q8 or bf16.
 std::vector<ValueType> infer_glu(const NodeCheck& node) {
   require_counts(node, 2, 0);
-  attributes_of<GluAttributes>(node);
+  require_gate(node);
   require(node, node.inputs[0] == node.inputs[1] && node.inputs[0].format == Format::f32,
           "gate and up must be equal f32");
+  require_activation_output(node, node.inputs[0].width);
+  return {{node.output_format, node.inputs[0].rows, node.inputs[0].width, node.inputs[0].chosen}};
+}
+
+// (x f32) -> activation(x), f32, q8 or bf16.
+std::vector<ValueType> infer_activate(const NodeCheck& node) {
+  require_counts(node, 1, 0);
+  attributes_of<ActivateAttributes>(node);
+  require(node, node.inputs[0].format == Format::f32, "x must be f32");
   require_activation_output(node, node.inputs[0].width);
   return {{node.output_format, node.inputs[0].rows, node.inputs[0].width, node.inputs[0].chosen}};
 }
@@ -49,6 +79,15 @@ std::vector<ValueType> infer_glu(const NodeCheck& node) {
 std::vector<ValueType> infer_add(const NodeCheck& node) {
   require_counts(node, 2, 0);
   require(node, node.inputs[0] == node.inputs[1] && node.inputs[0].format == Format::f32, "a and b must be equal f32");
+  return {node.inputs[0]};
+}
+
+// (x f32) -> factor * x, or cap * tanh(factor * x / cap).
+std::vector<ValueType> infer_scale(const NodeCheck& node) {
+  require_counts(node, 1, 0);
+  const auto& attributes = attributes_of<ScaleAttributes>(node);
+  require(node, node.inputs[0].format == Format::f32, "x must be f32");
+  require(node, attributes.cap >= 0, "a cap is a limit of magnitudes");
   return {node.inputs[0]};
 }
 

@@ -28,6 +28,11 @@ const T& attributes_of(const NodeCheck& node) {
   return *attributes;
 }
 
+// The activation of a gated layer: gelu_erf has no gated form.
+inline void require_gate(const NodeCheck& node) {
+  require(node, attributes_of<GluAttributes>(node).activation != Activation::gelu_erf, "no gated form of gelu_erf");
+}
+
 // f32, bf16, or q8 where the width is whole blocks of 32.
 inline void require_activation_output(const NodeCheck& node, int64_t width) {
   const bool q8 = node.output_format == Format::q8 && width % 32 == 0;

@@ -63,6 +63,21 @@ void rms_norm(const float* x, const float* weight, int64_t n, float eps, float* 
   map_row(n, [=](int64_t i) { return x[i] * factor * weight[i]; }, out, q8);
 }
 
+void layer_norm(const float* x, const float* weight, const float* bias, int64_t n, float eps, float* out,
+                Q8Out q8) noexcept {
+  float sum = 0.0f;
+  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  const float mean = sum / static_cast<float>(n);
+  float squares = 0.0f;
+  for (int64_t i = 0; i < n; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const float factor = 1.0f / std::sqrt(squares / static_cast<float>(n) + eps);
+  const auto normalized = [=](int64_t i) {
+    const float scaled = (x[i] - mean) * factor * weight[i];
+    return bias == nullptr ? scaled : scaled + bias[i];
+  };
+  map_row(n, normalized, out, q8);
+}
+
 void add(const float* a, const float* b, int64_t n, float* out) noexcept {
   for (int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
 }
@@ -71,8 +86,8 @@ void scale(const float* x, float factor, int64_t n, float* out) noexcept {
   for (int64_t i = 0; i < n; ++i) out[i] = x[i] * factor;
 }
 
-void softcap(const float* x, float cap, int64_t n, float* out) noexcept {
-  for (int64_t i = 0; i < n; ++i) out[i] = cap * std::tanh(x[i] / cap);
+void softcap(const float* x, float factor, float cap, int64_t n, float* out) noexcept {
+  for (int64_t i = 0; i < n; ++i) out[i] = cap * std::tanh(x[i] * factor / cap);
 }
 
 void gated(Activation activation, const float* gate, const float* up, int64_t n, float* out, Q8Out q8) noexcept {
@@ -80,6 +95,16 @@ void gated(Activation activation, const float* gate, const float* up, int64_t n,
     map_row(n, [=](int64_t i) { return silu(gate[i]) * up[i]; }, out, q8);
   } else {
     map_row(n, [=](int64_t i) { return gelu_tanh(gate[i]) * up[i]; }, out, q8);
+  }
+}
+
+void activate(Activation activation, const float* x, int64_t n, float* out, Q8Out q8) noexcept {
+  if (activation == Activation::silu) {
+    map_row(n, [=](int64_t i) { return silu(x[i]); }, out, q8);
+  } else if (activation == Activation::gelu_tanh) {
+    map_row(n, [=](int64_t i) { return gelu_tanh(x[i]); }, out, q8);
+  } else {
+    map_row(n, [=](int64_t i) { return gelu_erf(x[i]); }, out, q8);
   }
 }
 
@@ -116,11 +141,13 @@ void rope_pairs(const float* x, const float* angles, int64_t rotated, int64_t n,
 const RowKernels& row_kernels() noexcept {
   static constexpr RowKernels kTable = {
       .rms_norm = &rms_norm,
+      .layer_norm = &layer_norm,
       .quantize = &quantize,
       .add = &add,
       .scale = &scale,
       .softcap = &softcap,
       .gated = &gated,
+      .activate = &activate,
       .argmax = &argmax,
       .rope_halves = &rope_halves,
       .rope_pairs = &rope_pairs,

@@ -86,6 +86,45 @@ void rms_norm(const float* x, const float* weight, int64_t n, float eps, float* 
   map_row<S>(n, normalized, out, q8);
 }
 
+// Sum of term(i, count) over a row, in sum_of_squares's order.
+template <class S, class Term>
+inline float sum_of(int64_t n, Term term) {
+  using F = typename S::Float;
+  constexpr int64_t kStep = 4 * S::kLanes;
+  F sums[4] = {S::set1(0.0f), S::set1(0.0f), S::set1(0.0f), S::set1(0.0f)};
+  int64_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    for (int64_t j = 0; j < 4; ++j) sums[j] = S::add(sums[j], term(i + j * S::kLanes, S::kLanes));
+  }
+  for (int64_t j = 0; i < n; ++j, i += S::kLanes) {
+    sums[j] = S::add(sums[j], term(i, n - i < S::kLanes ? n - i : S::kLanes));
+  }
+  return S::sum(S::add(S::add(sums[0], sums[1]), S::add(sums[2], sums[3])));
+}
+
+template <class S>
+void layer_norm(const float* x, const float* weight, const float* bias, int64_t n, float eps, float* out,
+                Q8Out q8) noexcept {
+  using F = typename S::Float;
+  const float sum = sum_of<S>(n, [=](int64_t i, int64_t count) { return load_up_to<S>(x + i, count); });
+  const F mean = S::set1(sum / static_cast<float>(n));
+  // In a row's last register the lanes past its end would add mean^2: there the mean is loaded as x is.
+  const auto square = [=](int64_t i, int64_t count) {
+    float means[S::kLanes];
+    S::store(means, mean);
+    const F centered = S::sub(load_up_to<S>(x + i, count), load_up_to<S>(means, count));
+    return S::mul(centered, centered);
+  };
+  const float variance = sum_of<S>(n, square) / static_cast<float>(n);
+  const F factor = S::div(S::set1(1.0f), S::sqrt(S::set1(variance + eps)));
+  const auto normalized = [=](int64_t i, int64_t count) {
+    const F centered = S::sub(load_up_to<S>(x + i, count), mean);
+    const F scaled = S::mul(S::mul(centered, factor), load_up_to<S>(weight + i, count));
+    return bias == nullptr ? scaled : S::add(scaled, load_up_to<S>(bias + i, count));
+  };
+  map_row<S>(n, normalized, out, q8);
+}
+
 template <class S>
 void quantize(const float* x, int64_t n, Q8Out q8) noexcept {
   map_row<S>(n, [=](int64_t i, int64_t count) { return load_up_to<S>(x + i, count); }, nullptr, q8);
@@ -106,10 +145,11 @@ void scale(const float* x, float factor, int64_t n, float* out) noexcept {
 }
 
 template <class S>
-void softcap(const float* x, float cap, int64_t n, float* out) noexcept {
+void softcap(const float* x, float factor, float cap, int64_t n, float* out) noexcept {
   const auto capped = [=](int64_t i, int64_t count) {
     const typename S::Float limit = S::set1(cap);
-    return S::mul(limit, vector::tanh<S>(S::div(load_up_to<S>(x + i, count), limit)));
+    const typename S::Float scaled = S::mul(load_up_to<S>(x + i, count), S::set1(factor));
+    return S::mul(limit, vector::tanh<S>(S::div(scaled, limit)));
   };
   map_row<S>(n, capped, out, Q8Out{});
 }
@@ -126,6 +166,17 @@ void gated(Activation activation, const float* gate, const float* up, int64_t n,
     map_row<S>(n, with_silu, out, q8);
   } else {
     map_row<S>(n, with_gelu, out, q8);
+  }
+}
+
+template <class S>
+void activate(Activation activation, const float* x, int64_t n, float* out, Q8Out q8) noexcept {
+  if (activation == Activation::silu) {
+    map_row<S>(n, [=](int64_t i, int64_t count) { return vector::silu<S>(load_up_to<S>(x + i, count)); }, out, q8);
+  } else if (activation == Activation::gelu_tanh) {
+    map_row<S>(n, [=](int64_t i, int64_t count) { return vector::gelu_tanh<S>(load_up_to<S>(x + i, count)); }, out, q8);
+  } else {
+    map_row<S>(n, [=](int64_t i, int64_t count) { return vector::gelu_erf<S>(load_up_to<S>(x + i, count)); }, out, q8);
   }
 }
 
@@ -202,11 +253,13 @@ void rope_pairs(const float* x, const float* angles, int64_t rotated, int64_t n,
 template <class S>
 inline constexpr RowKernels kRowKernels = {
     .rms_norm = &rms_norm<S>,
+    .layer_norm = &layer_norm<S>,
     .quantize = &quantize<S>,
     .add = &add<S>,
     .scale = &scale<S>,
     .softcap = &softcap<S>,
     .gated = &gated<S>,
+    .activate = &activate<S>,
     .argmax = &argmax<S>,
     .rope_halves = &rope_halves<S>,
     .rope_pairs = &rope_pairs<S>,

@@ -13,6 +13,11 @@ __device__ __forceinline__ float gelu_tanh(float x) {
   return x / (1.0F + expf(x * (-1.59576912F - 0.0713548163F * x * x)));
 }
 
+// x / 2 * (1 + erf(x / sqrt(2)))
+__device__ __forceinline__ float gelu_erf(float x) {
+  return x * (0.5F * erfcf(x * -0.70710678F));
+}
+
 template <graph::Activation kActivation>
 __device__ __forceinline__ float4 gated(float4 gate, float4 up) {
   if constexpr (kActivation == graph::Activation::silu) {

@@ -1,5 +1,5 @@
-// Rows element by element: convert, glu, add, and the copies of gather_rows. Memory-bound: one quad a thread, 16 bytes
-// a load. See launch/rows.hpp.
+// Rows element by element: convert, glu, activate, scale, add, and the copies of gather_rows. Memory-bound: one quad a
+// thread, 16 bytes a load. See launch/rows.hpp.
 #include "cuda/kernels/common/activation_math.cuh"
 #include "cuda/kernels/common/map_rows.cuh"
 #include "cuda/launch/rows.hpp"
@@ -33,6 +33,34 @@ struct GluOp {
   Source gate, up;
   __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
     return gated<kActivation>(gate.quad(row, column), up.quad(row, column));
+  }
+};
+
+template <graph::Activation kActivation>
+struct ActivateOp {
+  Source x;
+  static __device__ __forceinline__ float apply(float value) {
+    if constexpr (kActivation == graph::Activation::silu) return silu(value);
+    if constexpr (kActivation == graph::Activation::gelu_tanh) return gelu_tanh(value);
+    return gelu_erf(value);
+  }
+  __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
+    const float4 quad = x.quad(row, column);
+    return make_float4(apply(quad.x), apply(quad.y), apply(quad.z), apply(quad.w));
+  }
+};
+
+struct ScaleOp {
+  Source x;
+  float factor;
+  float cap;
+  __device__ __forceinline__ float apply(float value) const {
+    value *= factor;
+    return cap == 0.0F ? value : cap * tanhf(value / cap);
+  }
+  __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
+    const float4 quad = x.quad(row, column);
+    return make_float4(apply(quad.x), apply(quad.y), apply(quad.z), apply(quad.w));
   }
 };
 
@@ -77,7 +105,29 @@ void launch_glu(const Queue& queue, const GluArgs& args) {
       return launch_map_rows(queue, "rows/glu", GluOp<graph::Activation::silu>{gate, up}, args.out);
     case graph::Activation::gelu_tanh:
       return launch_map_rows(queue, "rows/glu", GluOp<graph::Activation::gelu_tanh>{gate, up}, args.out);
+    case graph::Activation::gelu_erf:
+      break;
   }
+  require(false, "a gate function with a kernel");
+}
+
+void launch_activate(const Queue& queue, const Rows& x, graph::Activation activation, const Rows& out) {
+  require_same_shape(x, out);
+  const Source from = source(x);
+  switch (activation) {
+    case graph::Activation::silu:
+      return launch_map_rows(queue, "rows/activate", ActivateOp<graph::Activation::silu>{from}, out);
+    case graph::Activation::gelu_tanh:
+      return launch_map_rows(queue, "rows/activate", ActivateOp<graph::Activation::gelu_tanh>{from}, out);
+    case graph::Activation::gelu_erf:
+      return launch_map_rows(queue, "rows/activate", ActivateOp<graph::Activation::gelu_erf>{from}, out);
+  }
+}
+
+void launch_scale(const Queue& queue, const Rows& x, float factor, float cap, const Rows& out) {
+  require_same_shape(x, out);
+  require(out.format == ActivationFormat::f32, "scale gives f32");
+  launch_map_rows(queue, "rows/scale", ScaleOp{source(x), factor, cap}, out);
 }
 
 void launch_add(const Queue& queue, const Rows& a, const Rows& b, const Rows& out) {

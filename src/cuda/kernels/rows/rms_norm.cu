@@ -5,45 +5,15 @@
 
 #include "cuda/kernels/common/chain.cuh"
 #include "cuda/kernels/common/require.hpp"
-#include "cuda/kernels/common/row_io.cuh"
+#include "cuda/kernels/rows/norm.cuh"
 #include "cuda/launch/rows.hpp"
 
 namespace minfer::cuda {
 namespace {
 
-constexpr int64_t kMaxThreads = 1024;
-constexpr int64_t kWarp = 32;
 constexpr int64_t kWarpsPerBlock = 4;    // of the kernel with a group a warp
 constexpr int64_t kMaxVectors = 8;       // quads a thread holds
 constexpr int64_t kBusyRowsPerUnit = 4;  // rows a multiprocessor from which blocks are made smaller
-
-struct Norm {
-  const std::byte* x;
-  int64_t x_stride;
-  const float* weight;
-  int64_t group;
-  uint32_t groups;  // a row
-  uint32_t total;   // groups of all rows
-  float eps;
-  std::byte* out;
-  int64_t out_stride;
-};
-
-__device__ __forceinline__ float warp_sum(float value) {
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xFFFFFFFFU, value, step);
-  return value;
-}
-
-// The sum over the block, in every thread.
-__device__ __forceinline__ float block_sum(float value) {
-  __shared__ float partial[kMaxThreads / kWarp];
-  value = warp_sum(value);
-  if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  const uint32_t lane = threadIdx.x % kWarp;
-  return warp_sum(lane < blockDim.x / kWarp ? partial[lane] : 0.0F);
-}
 
 __device__ __forceinline__ float square_sum(float4 quad) {
   return (quad.x * quad.x + quad.y * quad.y) + (quad.z * quad.z + quad.w * quad.w);
@@ -52,22 +22,6 @@ __device__ __forceinline__ float square_sum(float4 quad) {
 __device__ __forceinline__ float4 scaled(float4 quad, float factor, float4 weight) {
   return make_float4(quad.x * factor * weight.x, quad.y * factor * weight.y, quad.z * factor * weight.z,
                      quad.w * factor * weight.w);
-}
-
-__device__ __forceinline__ const float* group_x(const Norm& norm, uint32_t index) {
-  return reinterpret_cast<const float*>(norm.x + index / norm.groups * norm.x_stride) +
-         index % norm.groups * norm.group;
-}
-
-template <ActivationFormat kFormat>
-__device__ __forceinline__ void store_group(const Norm& norm, uint32_t index, int64_t column, float4 quad,
-                                            bool aligned) {
-  std::byte* row = norm.out + index / norm.groups * norm.out_stride;
-  if constexpr (kFormat == ActivationFormat::f32) {
-    store_f32(reinterpret_cast<float*>(row) + index % norm.groups * norm.group, column, norm.group, quad, aligned);
-  } else {
-    store_quad<kFormat>(row, column, norm.group, quad);
-  }
 }
 
 template <ActivationFormat kFormat, int kVectors, bool kGroupAWarp>
@@ -166,24 +120,10 @@ void launch_warps(const Queue& queue, const Norm& norm) {
 }  // namespace
 
 void launch_rms_norm(const Queue& queue, const RmsNormArgs& args) {
-  require(args.x.format == ActivationFormat::f32, "rms_norm reads f32");
-  require(args.x.rows == args.out.rows && args.x.width == args.out.width, "rms_norm keeps the shape");
-  require(args.group > 0 && args.x.width % args.group == 0, "rms_norm's groups fill a row");
-  require(args.group == args.x.width || args.out.format == ActivationFormat::f32, "rms_norm of groups gives f32");
+  require_groups(args.x, args.out, args.group);
   if (args.x.rows == 0) return;
-  const int64_t groups = args.x.width / args.group;
-  require(groups * args.x.rows <= INT32_MAX, "rms_norm's groups fill a grid");
-  Norm norm{};
-  norm.x = args.x.data;
-  norm.x_stride = row_stride(args.x.format, args.x.width);
-  norm.weight = args.weight;
-  norm.group = args.group;
-  norm.groups = static_cast<uint32_t>(groups);
-  norm.total = static_cast<uint32_t>(groups * args.x.rows);
-  norm.eps = args.eps;
-  norm.out = args.out.data;
-  norm.out_stride = row_stride(args.out.format, args.out.width);
-  if (groups > 1 && args.group <= kWarp * kQuad * 4) return launch_warps(queue, norm);
+  const Norm norm = norm_of(args.x, args.weight, args.group, args.eps, args.out);
+  if (norm.groups > 1 && args.group <= kWarp * kQuad * 4) return launch_warps(queue, norm);
   switch (args.out.format) {
     case ActivationFormat::f32:
       return launch_blocks<ActivationFormat::f32>(queue, norm);
