@@ -209,7 +209,7 @@ TEST_P(Embeddings, OfADeviceThatDrawsAreTheSame) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, Embeddings,
-                         ::testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3"));
+                         ::testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3", "gpt_oss"));
 
 TEST(EmbeddingRequests, AreRefusedWithWhatHasNoMeaningForThem) {
   Loaded loaded(golden_path("tiny/llama.gguf"), "", 1, exact_options(64, 32));

@@ -75,7 +75,7 @@ TEST_P(BatchIdentity, EachRequestGetsTheTokensThatItGetsAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, BatchIdentity,
-                         ::testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3"));
+                         ::testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3", "gpt_oss"));
 
 TEST(BatchIdentityOfARealModel, Smollm2) {
   const std::string path = model_path("smollm2-135m");

@@ -24,8 +24,9 @@ constexpr int64_t kContext = 128;
 constexpr size_t kCompared = 4;  // prompt positions, and as many decode steps
 
 const std::vector<std::string> kVariants = {
-    "llama", "llama_rope_llama3", "llama_rope_linear", "llama_rope_yarn", "qwen2",
-    "qwen3", "qwen2moe",          "qwen3moe",          "gemma3",          "gemma3_rope_linear"};
+    "llama",  "llama_rope_llama3", "llama_rope_linear", "llama_rope_yarn", "qwen2",
+    "qwen3",  "qwen2moe",          "qwen3moe",          "gemma3",          "gemma3_rope_linear",
+    "gpt_oss"};
 
 struct Golden {
   std::vector<int32_t> prompt;

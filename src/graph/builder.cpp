@@ -104,8 +104,8 @@ Builder::Routed Builder::route(ValueId logits, RouteAttributes attributes) {
   return {outputs[0], outputs[1]};
 }
 
-ValueId Builder::expert_linear(ValueId x, ValueId routes, WeightId matrices) {
-  return add_node(Op::expert_linear, {x, routes}, {matrices, kNoWeight}, {}, weight_shape(matrices).name)[0];
+ValueId Builder::expert_linear(ValueId x, ValueId routes, WeightId matrices, WeightId biases) {
+  return add_node(Op::expert_linear, {x, routes}, {matrices, biases}, {}, weight_shape(matrices).name)[0];
 }
 
 ValueId Builder::expert_sum(ValueId y, Routed routed) {

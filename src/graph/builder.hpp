@@ -46,7 +46,7 @@ class Builder {
     ValueId weights;
   };
   Routed route(ValueId logits, RouteAttributes attributes);
-  ValueId expert_linear(ValueId x, ValueId routes, WeightId matrices);
+  ValueId expert_linear(ValueId x, ValueId routes, WeightId matrices, WeightId biases = kNoWeight);
   ValueId expert_sum(ValueId y, Routed routed);
 
   // The general form: appends a node and returns its outputs. `name` names them for people.

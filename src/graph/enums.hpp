@@ -9,8 +9,11 @@ namespace minfer::graph {
 enum class Activation : uint8_t {
   silu,
   gelu_tanh,
-  gelu_erf,  // the exact form; of ungated layers only
+  gelu_erf,    // the exact form; of ungated layers only
+  swiglu_oai,  // gpt-oss: gate up to 7, up within +-7; gate sigmoid(1.702 gate) (up + 1); of gated layers only
 };
+inline constexpr float kSwigluOaiAlpha = 1.702F;
+inline constexpr float kSwigluOaiLimit = 7.0F;
 
 enum class RopeStyle : uint8_t {
   pairs,   // rotates (x[2i], x[2i+1]); the llama family's files

@@ -45,5 +45,6 @@ extern const Architecture kQwen3;
 extern const Architecture kQwen2Moe;
 extern const Architecture kQwen3Moe;
 extern const Architecture kGemma3;
+extern const Architecture kGptOss;
 
 }  // namespace minfer::model

@@ -7,7 +7,7 @@
 namespace minfer::model {
 
 std::span<const Architecture> architectures() {
-  static const std::array kRows = {kLlama, kQwen2, kQwen3, kQwen2Moe, kQwen3Moe, kGemma3};
+  static const std::array kRows = {kLlama, kQwen2, kQwen3, kQwen2Moe, kQwen3Moe, kGemma3, kGptOss};
   return kRows;
 }
 

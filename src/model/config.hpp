@@ -21,6 +21,7 @@ struct Rope {
   int64_t original_context = 0;  // yarn: tokens that the model was first trained for
   float yarn_beta_fast = 32.0F;
   float yarn_beta_slow = 1.0F;
+  bool yarn_truncated = true;             // the ramp begins and ends at whole pairs
   float yarn_attention_factor = 1.0F;     // multiplies yarn's own 1 + 0.1 ln(factor)
   std::vector<float> frequency_divisors;  // llama3 scaling: one a rotated pair, from rope_freqs.weight; empty: none
 };
@@ -52,6 +53,7 @@ struct Config {
   int64_t expert_ffn_width = 0;  // of each expert
   int64_t shared_ffn_width = 0;  // of the expert that every token goes to, weighed by a gate; 0: none
   bool normalised_routes = false;
+  graph::Gating gating = graph::Gating::softmax;
 
   Rope rope;
   // Layers with a sliding window: every layer but each `window_period`th; none where window is 0.

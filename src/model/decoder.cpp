@@ -69,8 +69,9 @@ void add_expert_weights(std::vector<WeightRow>& rows, const Config& config, int6
   add("ffn_down_shexp.weight", config.width, config.shared_ffn_width, 1);
 }
 
-void add_vector(std::vector<WeightRow>& rows, int64_t layer, std::string_view part, int64_t length, bool optional) {
-  rows.push_back({block_name(layer, part), WeightRole::vector, 1, length, optional});
+void add_vector(std::vector<WeightRow>& rows, int64_t layer, std::string_view part, int64_t length, bool optional,
+                int64_t experts) {
+  rows.push_back({block_name(layer, part), WeightRole::vector, 1, length, optional, experts});
 }
 
 ValueId block_norm(Builder& builder, const Config& config, int64_t layer, std::string_view part, ValueId x) {
@@ -106,7 +107,8 @@ ValueId attention_heads(Builder& builder, const Config& config, int64_t layer, V
   const int64_t window = config.is_window_layer(layer) ? config.window : 0;
   return builder.attention(
       q, appended,
-      {index, config.heads, config.kv_heads, config.key_size, config.value_size, config.attention_scale, window, 0.0F});
+      {index, config.heads, config.kv_heads, config.key_size, config.value_size, config.attention_scale, window, 0.0F},
+      builder.find_weight(block_name(layer, "attn_sinks.weight")));
 }
 
 LayerRows layer_rows(Builder& builder, const Config& config, int64_t layer, ValueId x, ValueId heads) {
@@ -136,13 +138,15 @@ ValueId ffn_block(Builder& builder, const Config& config, int64_t layer, ValueId
 
 ValueId add_experts(Builder& builder, const Config& config, int64_t layer, ValueId residual, ValueId x) {
   const auto routed = builder.route(project(builder, layer, "ffn_gate_inp", x),
-                                    {config.experts_used, graph::Gating::softmax, config.normalised_routes, 1.0F});
+                                    {config.experts_used, config.gating, config.normalised_routes, 1.0F});
   const auto product = [&](std::string_view part, ValueId y) {
-    return builder.expert_linear(y, routed.routes, builder.weight(block_name(layer, part)));
+    const std::string name = block_name(layer, part);
+    return builder.expert_linear(y, routed.routes, builder.weight(name + ".weight"),
+                                 builder.find_weight(name + ".bias"));
   };
-  const ValueId gate = product("ffn_gate_exps.weight", x);
-  const ValueId up = product("ffn_up_exps.weight", x);
-  const ValueId down = product("ffn_down_exps.weight", builder.glu(gate, up, config.activation));
+  const ValueId gate = product("ffn_gate_exps", x);
+  const ValueId up = product("ffn_up_exps", x);
+  const ValueId down = product("ffn_down_exps", builder.glu(gate, up, config.activation));
   const ValueId sum = builder.add(residual, builder.expert_sum(down, routed));
   if (config.shared_ffn_width == 0) return sum;
   // A shared expert is a choice of one of one, weighed by the sigmoid of its logit.

@@ -27,8 +27,9 @@ void add_attention_weights(std::vector<WeightRow>& rows, const Config& config, i
 void add_ffn_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer);
 // The router and the experts' gate, up and down; a shared expert's with its gate, where it has a width.
 void add_expert_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer);
+// `experts`: a vector of each, one behind the other.
 void add_vector(std::vector<WeightRow>& rows, int64_t layer, std::string_view part, int64_t length,
-                bool optional = false);
+                bool optional = false, int64_t experts = 1);
 
 // RMS norm of the whole width with "blk.<layer>.<part>.weight".
 graph::ValueId block_norm(graph::Builder& builder, const Config& config, int64_t layer, std::string_view part,

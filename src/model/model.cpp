@@ -19,12 +19,15 @@ std::string shape_text(const gguf::TensorInfo& tensor) {
   return text;
 }
 
+// Vectors of experts are a matrix in the file.
 bool has_shape(const gguf::TensorInfo& tensor, const WeightRow& row) {
-  return tensor.shape[0] == row.cols && tensor.shape[1] == row.rows && tensor.shape[2] == row.experts &&
-         tensor.shape[3] == 1;
+  const bool is_vector = row.role == graph::WeightRole::vector;
+  const int64_t rows = is_vector ? row.experts : row.rows, experts = is_vector ? 1 : row.experts;
+  return tensor.shape[0] == row.cols && tensor.shape[1] == rows && tensor.shape[2] == experts && tensor.shape[3] == 1;
 }
 
 std::string shape_text(const WeightRow& row) {
+  if (row.role == graph::WeightRole::vector) return fmt::format("{} x {}", row.cols, row.experts);
   return fmt::format("{} x {}{}", row.cols, row.rows, row.experts == 1 ? "" : fmt::format(" x {}", row.experts));
 }
 

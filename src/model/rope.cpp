@@ -29,8 +29,10 @@ graph::RopeAnglesAttributes rope_frequencies(const Rope& rope) {
   graph::RopeAnglesAttributes angles{std::vector<float>(static_cast<size_t>(pairs)), 1.0F};
   double low = 0, high = 0;
   if (rope.scaling == Rope::Scaling::yarn) {
-    low = std::max(0.0, std::floor(yarn_pair(rope, rope.yarn_beta_fast)));
-    high = std::min(static_cast<double>(rope.dims - 1), std::ceil(yarn_pair(rope, rope.yarn_beta_slow)));
+    low = yarn_pair(rope, rope.yarn_beta_fast);
+    high = yarn_pair(rope, rope.yarn_beta_slow);
+    low = std::max(0.0, rope.yarn_truncated ? std::floor(low) : low);
+    high = std::min(static_cast<double>(rope.dims - 1), rope.yarn_truncated ? std::ceil(high) : high);
     angles.magnitude = static_cast<float>(rope.yarn_attention_factor * (1.0 + 0.1 * std::log(factor)));
   }
   for (int64_t i = 0; i < pairs; ++i) {

@@ -26,6 +26,7 @@ struct Shape {
   bool tied;
   // Of experts; 0: none.
   int64_t experts = 0, experts_used = 0, expert_ffn_width = 0, shared_ffn_width = 0;
+  int64_t window = 0;  // 0: none
 };
 
 constexpr Shape kShapes[] = {
@@ -42,6 +43,7 @@ constexpr Shape kShapes[] = {
     {"qwen3-32b", "qwen3", 64, 5120, 25600, 64, 8, 128, 151936, false},
     {"qwen1.5-moe-a2.7b", "qwen2moe", 24, 2048, 5632, 16, 16, 128, 151936, false, 60, 4, 1408, 5632},
     {"qwen3-30b-a3b", "qwen3moe", 48, 2048, 6144, 32, 4, 128, 151936, false, 128, 8, 768},
+    {"gpt-oss-20b", "gpt-oss", 24, 2880, 2880, 64, 8, 64, 201088, false, 32, 4, 2880, 0, 128},
     // No published one: the experts of the one above, half as many and as wide, in a model that fits a small machine.
     {"qwen3-2b-a0.4b", "qwen3moe", 16, 1024, 3072, 16, 4, 128, 151936, true, 64, 8, 512},
 };
@@ -184,6 +186,7 @@ void add_metadata(gguf::Writer& writer, const Shape& shape, std::string_view nam
     count("expert_feed_forward_length", shape.expert_ffn_width);
   }
   if (shape.shared_ffn_width > 0) count("expert_shared_feed_forward_length", shape.shared_ffn_width);
+  if (shape.window > 0) count("attention.sliding_window", shape.window);
   writer.add<float>(prefix + "rope.freq_base", 1e6F);
   writer.add<float>(prefix + "attention.layer_norm_rms_epsilon", 1e-6F);
   writer.add_string("tokenizer.ggml.model", "no_vocab");
@@ -230,7 +233,7 @@ void write_synthetic(std::string_view shape_and_mix, const std::string& path) {
     if (!is_written(row, shape)) continue;
     const DType dtype = dtype_of(row, shape, mix);
     std::vector<int64_t> dims = {row.cols};
-    if (row.role != graph::WeightRole::vector) dims.push_back(row.rows);
+    if (row.role != graph::WeightRole::vector) dims.push_back(row.rows);  // vectors of experts are a matrix
     if (row.experts > 1) dims.push_back(row.experts);
     writer.add_tensor(row.name, dtype, dims, [&random, row, dtype](const gguf::Writer::Sink& sink) {
       std::vector<std::byte> bytes(static_cast<size_t>(tensor::row_bytes(dtype, row.cols)));

@@ -284,7 +284,7 @@ TEST(Linear, GatedEqualsItsParts) {
   for (const Isa isa : available_isas()) {
     const PackedWeight gate = pack(isa, gate_type.dtype, n, k, gate_rows.data());
     const PackedWeight up = pack(isa, up_type.dtype, n, k, up_rows.data());
-    for (const Activation activation : {Activation::silu, Activation::gelu_tanh}) {
+    for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::swiglu_oai}) {
       for (const int64_t batch : {1, 5, 130}) {
         ThreadPool pool(batch == 5 ? 3 : 1);
         const Inputs x = make_inputs(batch, k, random_floats(batch * k, random));

@@ -333,7 +333,7 @@ TEST_P(Rows, ActivationsOfKnownValues) {
 }
 
 TEST_P(Rows, GatedActivationsAreScalarsWithin1e5) {
-  for (const Activation activation : {Activation::silu, Activation::gelu_tanh}) {
+  for (const Activation activation : {Activation::silu, Activation::gelu_tanh, Activation::swiglu_oai}) {
     for (const int64_t n : kLengths) {
       Matrix gate = random_matrix(kRows, n, 10);
       Matrix up = random_matrix(kRows, n, 11);
@@ -360,7 +360,9 @@ TEST_P(Rows, GatedActivationsOfKnownValues) {
   const std::vector<float> up = {2.0f, 1.0f, 1.0f, 1.0f};
   const std::vector<std::pair<Activation, std::vector<double>>> cases = {
       {Activation::silu, {2 * 0.7310585786300049, -0.2384058440442351, 100.0, 0.0}},
-      {Activation::gelu_tanh, {2 * 0.8411919906082768, -0.04540230591222809, 100.0, 0.0}}};
+      {Activation::gelu_tanh, {2 * 0.8411919906082768, -0.04540230591222809, 100.0, 0.0}},
+      // The gate of 100 is cut to 7.
+      {Activation::swiglu_oai, {2.537387297798464, -0.12868275371158372, 13.999906256606636, 0.0}}};
   for (const auto& [activation, want] : cases) {
     std::vector<float> out(4);
     row_kernels(GetParam()).gated(activation, gate.data(), up.data(), 4, out.data(), Q8Out{});

@@ -249,10 +249,7 @@ void check_glu(const TestQueue& queue, const Experts& gate, const Experts& up, i
     for (int64_t o = 0; o < out_rows; ++o) {
       const double g = gate.product(expert[static_cast<size_t>(entry)], o, row, true);
       const double u = up.product(expert[static_cast<size_t>(entry)], o, row, false);
-      const double gated = activation == graph::Activation::silu
-                               ? g / (1 + std::exp(-g))
-                               : 0.5 * g * (1 + std::tanh(0.7978845608028654 * (g + 0.044715 * g * g * g)));
-      expected.push_back(gated * u);
+      expected.push_back(gated_reference(activation, g, u));
     }
   }
   EXPECT_LE(relative_error(out.values(), expected), 3 * tolerance_of(format));
@@ -266,8 +263,12 @@ TEST(ExpertsDevice, GatedProductsOfEveryTypeAndFormat) {
         up(queue, type.dtype, kExperts, out_rows, cols, 13);
     for (const int64_t rows : {1, 8, 9, 100}) {
       SCOPED_TRACE(::testing::Message() << tensor::dtype_info(type.dtype).name << ", " << rows << " rows");
+      using graph::Activation;
+      const Activation activation = rows == 9   ? Activation::gelu_tanh
+                                    : rows == 1 ? Activation::silu
+                                                : Activation::swiglu_oai;
       for (const ActivationFormat format : {ActivationFormat::f32, ActivationFormat::q8, ActivationFormat::bf16}) {
-        check_glu(queue, gate, up, rows, format, rows == 9 ? graph::Activation::gelu_tanh : graph::Activation::silu);
+        check_glu(queue, gate, up, rows, format, activation);
       }
     }
   }

@@ -220,9 +220,10 @@ TEST(RowsDevice, GluInEveryFormat) {
     const std::vector<float> up = random_floats(shape.rows * shape.width, 2.0F, 7);
     const TestRows gates(ActivationFormat::f32, shape.rows, shape.width, gate);
     const TestRows ups(ActivationFormat::f32, shape.rows, shape.width, up);
-    for (const auto activation : {graph::Activation::silu, graph::Activation::gelu_tanh}) {
+    using graph::Activation;
+    for (const auto activation : {Activation::silu, Activation::gelu_tanh, Activation::swiglu_oai}) {
       std::vector<double> expected(gate.size());
-      for (size_t i = 0; i < gate.size(); ++i) expected[i] = activate(activation, gate[i]) * up[i];
+      for (size_t i = 0; i < gate.size(); ++i) expected[i] = gated_reference(activation, gate[i], up[i]);
       for (const ActivationFormat format : kFormats) {
         const TestRows out(format, shape.rows, shape.width);
         launch_glu(*queue, {gates.view(), ups.view(), activation, out.view()});

@@ -16,6 +16,7 @@
 #include "cuda/launch/activation.hpp"
 #include "cuda/launch/test_rows.hpp"
 #include "cuda/runtime/launch.hpp"
+#include "graph/enums.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::cuda {
@@ -157,6 +158,23 @@ class TestRows {
   int64_t width_;
   TestArray array_;
 };
+
+// What a gated layer makes of the outputs of its two matrices, in double precision.
+inline double gated_reference(graph::Activation activation, double gate, double up) {
+  switch (activation) {
+    case graph::Activation::silu:
+      return gate / (1 + std::exp(-gate)) * up;
+    case graph::Activation::gelu_tanh:
+      return 0.5 * gate * (1 + std::tanh(0.7978845608028654 * (gate + 0.044715 * gate * gate * gate))) * up;
+    case graph::Activation::swiglu_oai:
+      gate = std::min(gate, 7.0);
+      up = std::clamp(up, -7.0, 7.0);
+      return gate / (1 + std::exp(-1.702 * gate)) * (up + 1);
+    case graph::Activation::gelu_erf:
+      break;
+  }
+  return 0;
+}
 
 // |values - expected| / |expected|; NaN where a value is.
 inline double relative_error(const std::vector<float>& values, const std::vector<double>& expected) {

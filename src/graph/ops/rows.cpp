@@ -69,7 +69,7 @@ std::vector<ValueType> infer_glu(const NodeCheck& node) {
 // (x f32) -> activation(x), f32, q8 or bf16.
 std::vector<ValueType> infer_activate(const NodeCheck& node) {
   require_counts(node, 1, 0);
-  attributes_of<ActivateAttributes>(node);
+  require(node, attributes_of<ActivateAttributes>(node).activation != Activation::swiglu_oai, "it needs a gate");
   require(node, node.inputs[0].format == Format::f32, "x must be f32");
   require_activation_output(node, node.inputs[0].width);
   return {{node.output_format, node.inputs[0].rows, node.inputs[0].width, node.inputs[0].chosen}};

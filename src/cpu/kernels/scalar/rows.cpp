@@ -91,10 +91,15 @@ void softcap(const float* x, float factor, float cap, int64_t n, float* out) noe
 }
 
 void gated(Activation activation, const float* gate, const float* up, int64_t n, float* out, Q8Out q8) noexcept {
-  if (activation == Activation::silu) {
-    map_row(n, [=](int64_t i) { return silu(gate[i]) * up[i]; }, out, q8);
-  } else {
-    map_row(n, [=](int64_t i) { return gelu_tanh(gate[i]) * up[i]; }, out, q8);
+  switch (activation) {
+    case Activation::silu:
+      return map_row(n, [=](int64_t i) { return silu(gate[i]) * up[i]; }, out, q8);
+    case Activation::gelu_tanh:
+      return map_row(n, [=](int64_t i) { return gelu_tanh(gate[i]) * up[i]; }, out, q8);
+    case Activation::swiglu_oai:
+      return map_row(n, [=](int64_t i) { return swiglu_oai(gate[i], up[i]); }, out, q8);
+    case Activation::gelu_erf:
+      break;  // of ungated layers only
   }
 }
 

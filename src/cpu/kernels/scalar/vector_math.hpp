@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "graph/enums.hpp"
+
 namespace minfer::cpu::scalar {
 
 inline float sigmoid(float x) {
@@ -21,6 +23,14 @@ inline float gelu_tanh(float x) {
 // x / 2 * (1 + erf(x / sqrt(2)))
 inline float gelu_erf(float x) {
   return x * (0.5f * std::erfc(x * -0.70710678f));
+}
+
+// The gated product of graph::Activation::swiglu_oai; NaN stays.
+inline float swiglu_oai(float gate, float up) {
+  const float g = gate > graph::kSwigluOaiLimit ? graph::kSwigluOaiLimit : gate;
+  const float below = up > graph::kSwigluOaiLimit ? graph::kSwigluOaiLimit : up;
+  const float u = below < -graph::kSwigluOaiLimit ? -graph::kSwigluOaiLimit : below;
+  return g / (1.0f + std::exp(-graph::kSwigluOaiAlpha * g)) * (u + 1.0f);
 }
 
 }  // namespace minfer::cpu::scalar

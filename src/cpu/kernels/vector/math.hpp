@@ -10,6 +10,8 @@
 // erfc(t) = exp(-t^2) u p(u), u = 1 / (1 + t / 2), p of degree 8 fitted for least relative error on 0 <= t <= 10.
 #pragma once
 
+#include "graph/enums.hpp"
+
 namespace minfer::cpu::vector {
 
 template <class S>
@@ -65,8 +67,8 @@ inline typename S::Float gelu_tanh(typename S::Float x) {
   return S::div(x, S::add(S::set1(1.0f), vector::exp<S>(minus_two_u)));
 }
 
-// x / 2 * (1 + erf(x / sqrt(2))): half of erfc(|x| / sqrt(2)) is the part of x that is left for x < 0, and is taken from
-// it for x > 0, so nothing cancels.
+// x / 2 * (1 + erf(x / sqrt(2))): half of erfc(|x| / sqrt(2)) is the part of x that is left for x < 0, and is taken
+// from it for x > 0, so nothing cancels.
 template <class S>
 inline typename S::Float gelu_erf(typename S::Float x) {
   using F = typename S::Float;
@@ -84,6 +86,17 @@ inline typename S::Float gelu_erf(typename S::Float x) {
   const F power = vector::exp<S>(S::mul(S::mul(x, x), S::set1(-0.5f)));
   const F half = S::mul(power, S::mul(u, p));
   return S::mul(x, S::select_less(x, S::set1(0.0f), half, S::sub(S::set1(1.0f), half)));
+}
+
+// The gated product of graph::Activation::swiglu_oai. NaN stays: min and max give their second operand then.
+template <class S>
+inline typename S::Float swiglu_oai(typename S::Float gate, typename S::Float up) {
+  using F = typename S::Float;
+  const F limit = S::set1(graph::kSwigluOaiLimit);
+  const F g = S::min(limit, gate);
+  const F u = S::max(S::set1(-graph::kSwigluOaiLimit), S::min(limit, up));
+  const F power = vector::exp<S>(S::mul(g, S::set1(-graph::kSwigluOaiAlpha)));
+  return S::mul(S::div(g, S::add(S::set1(1.0f), power)), S::add(u, S::set1(1.0f)));
 }
 
 }  // namespace minfer::cpu::vector

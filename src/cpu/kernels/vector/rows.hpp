@@ -162,10 +162,18 @@ void gated(Activation activation, const float* gate, const float* up, int64_t n,
   const auto with_gelu = [=](int64_t i, int64_t count) {
     return S::mul(vector::gelu_tanh<S>(load_up_to<S>(gate + i, count)), load_up_to<S>(up + i, count));
   };
-  if (activation == Activation::silu) {
-    map_row<S>(n, with_silu, out, q8);
-  } else {
-    map_row<S>(n, with_gelu, out, q8);
+  const auto with_oai = [=](int64_t i, int64_t count) {
+    return vector::swiglu_oai<S>(load_up_to<S>(gate + i, count), load_up_to<S>(up + i, count));
+  };
+  switch (activation) {
+    case Activation::silu:
+      return map_row<S>(n, with_silu, out, q8);
+    case Activation::gelu_tanh:
+      return map_row<S>(n, with_gelu, out, q8);
+    case Activation::swiglu_oai:
+      return map_row<S>(n, with_oai, out, q8);
+    case Activation::gelu_erf:
+      break;  // of ungated layers only
   }
 }
 

@@ -163,7 +163,7 @@ __device__ __forceinline__ void store_gated(const Tile<type, kTokens, true>& til
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
       const float gate = sums[j][e] + gate_bias, up = sums[j][2 + e] + up_bias;
-      const float value = (p.activation == graph::Activation::silu ? silu(gate) : gelu_tanh(gate)) * up;
+      const float value = gated_value(p.activation, gate, up);
       staged[(8 * j + lane % 4 * 2 + e) * kTileStagedStride + column] = row < p.rows ? value : 0.0F;
     }
   }

@@ -55,6 +55,8 @@ void launch_glu_columns(const Queue& queue, const GluColumns& args) {
       return launch<graph::Activation::gelu_tanh>(queue, args);
     case graph::Activation::gelu_erf:
       break;
+    case graph::Activation::swiglu_oai:
+      return launch<graph::Activation::swiglu_oai>(queue, args);
   }
   require(false, "a gate function with a kernel");
 }

@@ -104,10 +104,6 @@ __device__ __forceinline__ void store_plain(const BatchParams& p, const BatchSeg
   store_f32(reinterpret_cast<float*>(segment.out + row), column, segment.rows, value);
 }
 
-__device__ __forceinline__ float gated_value(const BatchParams& p, float gate, float up) {
-  return (p.activation == graph::Activation::silu ? silu(gate) : gelu_tanh(gate)) * up;
-}
-
 // By all lanes of an octet: a block of 32 outputs.
 __device__ __forceinline__ void store_gated(const BatchParams& p, int token, int column, const float* at) {
   const int rows = p.segment[0].rows;
@@ -115,10 +111,10 @@ __device__ __forceinline__ void store_gated(const BatchParams& p, int token, int
   if (p.segment[0].bias != nullptr) gate = add_quads(gate, load_quad(p.segment[0].bias, column, rows, false));
   if (p.segment[1].bias != nullptr) up = add_quads(up, load_quad(p.segment[1].bias, column, rows, false));
   float4 value;
-  value.x = column < rows ? gated_value(p, gate.x, up.x) : 0;
-  value.y = column + 1 < rows ? gated_value(p, gate.y, up.y) : 0;
-  value.z = column + 2 < rows ? gated_value(p, gate.z, up.z) : 0;
-  value.w = column + 3 < rows ? gated_value(p, gate.w, up.w) : 0;
+  value.x = column < rows ? gated_value(p.activation, gate.x, up.x) : 0;
+  value.y = column + 1 < rows ? gated_value(p.activation, gate.y, up.y) : 0;
+  value.z = column + 2 < rows ? gated_value(p.activation, gate.z, up.z) : 0;
+  value.w = column + 3 < rows ? gated_value(p.activation, gate.w, up.w) : 0;
   std::byte* out = p.out + token * p.out_stride;
   if (p.format == ActivationFormat::q8) {
     store_quad<ActivationFormat::q8>(out, column, rows, value);

@@ -6,6 +6,7 @@
 // linear_device_test's scalar reference.
 #pragma once
 
+#include "cuda/kernels/common/activation_math.cuh"
 #include "cuda/kernels/common/chain.cuh"
 #include "cuda/kernels/common/q8.cuh"
 #include "cuda/kernels/common/tile_ring.cuh"
@@ -194,12 +195,6 @@ __device__ __forceinline__ float reduce_slot(const DecodeParams& p, const float*
   return sum;
 }
 
-__device__ __forceinline__ float activate(graph::Activation activation, float x) {
-  if (activation == graph::Activation::silu) return x / (1.0F + expf(-x));
-  constexpr float kRoot = 0.7978845608028654F;  // sqrt(2 / pi)
-  return 0.5F * x * (1.0F + tanhf(kRoot * (x + 0.044715F * x * x * x)));
-}
-
 // The residual of one output; 0 where there is none.
 __device__ __forceinline__ float load_residual(const DecodeParams& p, int token, int out_row) {
   if (p.residual == nullptr || token >= p.rows || out_row >= p.segment[0].rows) return 0;
@@ -245,7 +240,7 @@ __device__ __forceinline__ void store_glu(const DecodeParams& p, int begin, int 
       float u = reduce_slot<type, kTokens>(p, partial, p.slots / 2 + slot, token, row) * factor;
       if (gate.bias != nullptr) g += gate.bias[out_row];
       if (up.bias != nullptr) u += up.bias[out_row];
-      value = activate(p.activation, g) * u;
+      value = gated_value(p.activation, g, u);
     }
     std::byte* out = p.out + token * p.out_stride;
     if (p.format == ActivationFormat::q8) {

@@ -107,6 +107,8 @@ void launch_glu(const Queue& queue, const GluArgs& args) {
       return launch_map_rows(queue, "rows/glu", GluOp<graph::Activation::gelu_tanh>{gate, up}, args.out);
     case graph::Activation::gelu_erf:
       break;
+    case graph::Activation::swiglu_oai:
+      return launch_map_rows(queue, "rows/glu", GluOp<graph::Activation::swiglu_oai>{gate, up}, args.out);
   }
   require(false, "a gate function with a kernel");
 }
@@ -121,7 +123,10 @@ void launch_activate(const Queue& queue, const Rows& x, graph::Activation activa
       return launch_map_rows(queue, "rows/activate", ActivateOp<graph::Activation::gelu_tanh>{from}, out);
     case graph::Activation::gelu_erf:
       return launch_map_rows(queue, "rows/activate", ActivateOp<graph::Activation::gelu_erf>{from}, out);
+    case graph::Activation::swiglu_oai:
+      break;
   }
+  require(false, "an activation of ungated layers");
 }
 
 void launch_scale(const Queue& queue, const Rows& x, float factor, float cap, const Rows& out) {
