@@ -61,6 +61,12 @@ void add_model_options(CLI::App& app, ModelOptions& options, const std::string& 
   app.add_flag("--op-timing", options.op_timing, "Say at the end where the time went, op by op")->group("Engine");
 }
 
+void add_pre_option(CLI::App& app, std::string& pre) {
+  app.add_option("--pre", pre, "Pre-tokenizer rule to use instead of the file's, such as llama-bpe")
+      ->type_name("NAME")
+      ->group("Engine");
+}
+
 std::string find_model(const std::string& name_or_path) {
   namespace fs = std::filesystem;
   if (name_or_path.empty()) throw UsageError("MODEL is empty; give a GGUF file, or the name of a model in the cache");

@@ -35,6 +35,7 @@ struct ModelOptions {
   bool op_timing = false;
   bool measures_limits = false;  // those of the devices, as op_timing does; set by the command
   bool strict = false;
+  std::string pre;  // pre-tokenizer rule to use instead of the file's; empty: the file's
 };
 
 inline constexpr int64_t kDefaultContext = 4096;  // tokens, where the model has no fewer
@@ -50,6 +51,9 @@ void add_model_options(CLI::App& app, ModelOptions& options, const std::string& 
 
 inline constexpr const char* kNoCacheText =
     "there is no folder of models to look in: neither MINFER_MODEL_DIR nor HOME is set";
+
+// Declares --pre NAME. Errors of a later load name the rules that there are.
+void add_pre_option(CLI::App& app, std::string& pre);
 
 // A path, or a name in the model cache ("smollm2-135m" is DIR/smollm2-135m.gguf). Errors: io, naming the places;
 // UsageError for an empty name.

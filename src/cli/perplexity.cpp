@@ -38,7 +38,7 @@ int run_perplexity(Options options) {
   const std::string text = read_input(options.file);
   check_utf8(text, options.file);
   LoadedModel loaded(options.model);
-  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file(), options.model.pre));
   const auto tokens = tokenizer.encode(text, {.parse_special = false, .add_special = true});
   const auto bos = tokenizer.adds_bos() ? tokenizer.vocab().bos() : std::nullopt;
   const int64_t wanted = 2 * options.model.context;
@@ -80,6 +80,7 @@ int run_perplexity(Options options) {
 std::function<int()> declare_perplexity(CLI::App& app) {
   auto options = std::make_shared<Options>();
   add_model_options(app, options->model, fmt::format("windows of {}", kDefaultWindow));
+  add_pre_option(app, options->model.pre);
   app.add_option("FILE", options->file, "The text; -: stdin")->required();
   app.add_option("--windows", options->windows, "Windows to measure; 0: all")
       ->type_name("N")

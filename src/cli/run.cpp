@@ -212,7 +212,7 @@ int run(const Options& options) {
   }
   const std::string text = prompt_text(options);
   LoadedModel loaded(options.model);
-  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file()));
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(loaded.model.file(), options.model.pre));
   const int64_t context = context_tokens(loaded, options.model, kDefaultContext);
   std::string session = options.session;
   const bool continues = !session.empty() && find_session(session);
@@ -251,6 +251,7 @@ int run(const Options& options) {
 std::function<int()> declare_run(CLI::App& app) {
   auto options = std::make_shared<Options>();
   add_model_options(app, options->model, fmt::format("the model's own, at most {}", kDefaultContext));
+  add_pre_option(app, options->model.pre);
   app.add_option("PROMPT", options->prompt, "The prompt; without it, -f or stdin");
   app.add_option("-f,--file", options->file, "Read the prompt from a file; -: stdin")->type_name("FILE");
   app.add_option("--system", options->system, "A system message before the prompt")->type_name("TEXT");

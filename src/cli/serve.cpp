@@ -127,7 +127,7 @@ std::shared_ptr<const server::ServedModel> load(const Options& options, const Gi
   target.has_text = true;
   serving.target = std::make_unique<LoadedModel>([&path] { return gguf::File(path); }, target);
   LoadedModel& loaded = *serving.target;
-  serving.tokenizer = std::make_unique<tokenizer::Tokenizer>(model::read_vocab(loaded.model.file()));
+  serving.tokenizer = std::make_unique<tokenizer::Tokenizer>(model::read_vocab(loaded.model.file(), options.model.pre));
   const int64_t context = context_tokens(loaded, target, kDefaultContext);
   const auto served = describe(options, given, serving, path, context);
   ModelOptions draft = options.model;
@@ -221,6 +221,7 @@ int serve(Options& options) {
 std::function<int()> declare_serve(CLI::App& app) {
   auto options = std::make_shared<Options>();
   add_model_options(app, options->model, fmt::format("the model's own, at most {}", kDefaultContext));
+  add_pre_option(app, options->model.pre);
   add_serve_options(app, options->serve);
   add_speculation_options(app, options->speculation);
   add_sampler_options(app, options->sampler);

@@ -23,6 +23,7 @@ struct Options {
   std::string model;
   std::optional<std::string> text;
   std::string file;
+  std::string pre;
   std::vector<std::string> ids;
   bool json = false;
   bool special = false;
@@ -37,7 +38,7 @@ std::string input_text(const Options& options) {
 
 int tokenize(const Options& options) {
   const gguf::File file(find_model(options.model));
-  const tokenizer::Tokenizer tokenizer(model::read_vocab(file));
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(file, options.pre));
   const std::string input = input_text(options);
   check_utf8(input, "the text");
   const auto ids = tokenizer.encode(input, {.parse_special = options.special, .add_special = !options.no_bos});
@@ -137,7 +138,7 @@ class IdParser {
 
 int detokenize(const Options& options) {
   const gguf::File file(find_model(options.model));
-  const tokenizer::Tokenizer tokenizer(model::read_vocab(file));
+  const tokenizer::Tokenizer tokenizer(model::read_vocab(file, options.pre));
   std::string input = fmt::format("{}", fmt::join(options.ids, " "));
   if (!options.ids.empty() && !options.file.empty()) throw UsageError("give IDS or -f FILE, not both");
   if (options.ids.empty()) input = read_input(options.file.empty() ? "-" : options.file);
@@ -160,6 +161,7 @@ std::function<int()> declare_tokenize(CLI::App& app) {
   app.add_option("TEXT", options->text, "The text; without it, -f or stdin");
   app.add_option("-f,--file", options->file, "Read the text from a file; -: stdin")->type_name("FILE");
   app.add_flag("--json", options->json, "Print {\"ids\": [...]}");
+  add_pre_option(app, options->pre);
   app.add_flag("--special", options->special, "Recognize control tokens in the text");
   app.add_flag("--no-bos", options->no_bos, "Do not add the tokens of begin and end");
   return [options] { return tokenize(*options); };
@@ -171,6 +173,7 @@ std::function<int()> declare_detokenize(CLI::App& app) {
   app.add_option("IDS", options->ids, "Token ids; without them, -f or stdin, also as JSON");
   app.add_option("-f,--file", options->file, "Read the ids from a file; -: stdin")->type_name("FILE");
   app.add_flag("--json", options->json, "Print {\"text\": ...}");
+  add_pre_option(app, options->pre);
   app.add_flag("--special", options->special, "Show control tokens");
   return [options] { return detokenize(*options); };
 }

@@ -1,11 +1,13 @@
 // Byte-level BPE. See byte_bpe.hpp.
 #include "tokenizer/byte_bpe.hpp"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "tokenizer/normalize.hpp"
+#include "tokenizer/sentencepiece.hpp"
 #include "tokenizer/utf8.hpp"
 
 namespace minfer::tokenizer {
@@ -15,6 +17,13 @@ TokenId merge_part(const Vocab& vocab, std::string_view text, size_t rank, std::
   const TokenId id = vocab.find(text);
   if (id < 0) fail(ErrorCode::invalid_input, "merge {} '{}' names '{}', which is no token", rank, merge, text);
   return id;
+}
+
+// Two kinds of files bring the rule of their name, and need not name it.
+std::string_view rule_name(const VocabData& data) {
+  if (data.model != "gpt2" && data.pre.empty()) return data.model;
+  if (data.model == "gemma4") return data.model;
+  return data.pre;
 }
 
 }  // namespace
@@ -61,19 +70,39 @@ MergeChoice MergeTable::find(TokenId left, TokenId right) const {
 
 ByteBpe::ByteBpe(const Vocab& vocab)
     : vocab_(vocab),
-      rule_(find_pretokenizer_rule(vocab.data().pre)),
+      rule_(find_pretokenizer_rule(rule_name(vocab.data()))),
       pretokenizer_(rule_),
       merges_(vocab, vocab.data().merges) {
+  if (rule_.names.back().empty() && vocab.data().pre.empty()) {
+    log(LogLevel::warning,
+        "the file names no pre-tokenizer rule (tokenizer.ggml.pre); '{}' is used. If the model was made with another, "
+        "give it with --pre NAME",
+        rule_.names[0]);
+  }
+  lowercase_ = rule_.drops_space && vocab.data().lowercase.value_or(false);
   std::string text;
   for (unsigned byte = 0; byte < 256; ++byte) {
     text.clear();
-    append_utf8(text, byte_level_character(static_cast<uint8_t>(byte)));
+    if (rule_.whole_characters) {
+      text = fmt::format("<0x{:02X}>", byte);
+    } else {
+      append_utf8(text, byte_level_character(static_cast<uint8_t>(byte)));
+    }
     byte_ids_[byte] = vocab_.find(text);
   }
 }
 
+// What the rule does to a text before it is split.
+std::string_view ByteBpe::prepared(std::string_view text, Scratch& scratch) const {
+  if (rule_.normalize_nfc) return normalize_nfc(text, scratch.normalized);
+  if (lowercase_) return lowercase(text, scratch.normalized);
+  if (!rule_.whole_characters || rule_.drops_space) return text;
+  replace_spaces(text, scratch.normalized);
+  return scratch.normalized;
+}
+
 void ByteBpe::encode(std::string_view text, Scratch& scratch, std::vector<TokenId>& out) const {
-  if (rule_.normalize_nfc) text = normalize_nfc(text, scratch.normalized);
+  text = prepared(text, scratch);
   scratch.dropped_bytes = false;
   for (const std::string_view word : pretokenizer_.split(text, scratch.regex)) {
     const uint64_t hash = WordCache::hash(word);
@@ -92,7 +121,7 @@ void ByteBpe::encode(std::string_view text, Scratch& scratch, std::vector<TokenI
 }
 
 void ByteBpe::encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
-  if (rule_.ignore_merges && word.size() <= kMaxTokenBytes) {
+  if (rule_.ignore_merges && !rule_.whole_characters && word.size() <= kMaxTokenBytes) {
     scratch.word_text.clear();
     for (const char c : word) append_utf8(scratch.word_text, byte_level_character(static_cast<uint8_t>(c)));
     const TokenId whole = vocab_.find(scratch.word_text);
@@ -102,8 +131,34 @@ void ByteBpe::encode_word(std::string_view word, Scratch& scratch, std::vector<T
       return;
     }
   }
+  append_symbols(word, scratch);
+  auto& symbols = scratch.merge.symbols;
+  if (symbols.empty()) return;
+  merge_symbols(scratch.merge,
+                [this](const Symbol& left, const Symbol& right) { return merges_.find(left.id, right.id); });
+  for (int32_t index = 0; index >= 0; index = symbols[static_cast<size_t>(index)].next) {
+    const Symbol& symbol = symbols[static_cast<size_t>(index)];
+    if (symbol.id >= 0) {
+      out.push_back(symbol.id);
+    } else {
+      append_unmerged(word.substr(symbol.begin, symbol.size), scratch, out);
+    }
+  }
+}
+
+void ByteBpe::append_symbols(std::string_view word, Scratch& scratch) const {
   auto& symbols = scratch.merge.symbols;
   symbols.clear();
+  if (rule_.whole_characters) {
+    for (size_t at = 0; at < word.size();) {
+      const size_t size = utf8_step(word, at).size_bytes;
+      const TokenId id = vocab_.find(word.substr(at, size));
+      const bool is_text = id >= 0 && vocab_.type(id) == TokenType::normal;
+      append_symbol(symbols, static_cast<uint32_t>(at), static_cast<uint32_t>(size), is_text ? id : -1);
+      at += size;
+    }
+    return;
+  }
   for (const char c : word) {
     const TokenId id = byte_ids_[static_cast<uint8_t>(c)];
     if (id < 0) {
@@ -112,16 +167,26 @@ void ByteBpe::encode_word(std::string_view word, Scratch& scratch, std::vector<T
       append_symbol(symbols, 0, 1, id);
     }
   }
-  if (symbols.empty()) return;
-  merge_symbols(scratch.merge,
-                [this](const Symbol& left, const Symbol& right) { return merges_.find(left.id, right.id); });
-  for (int32_t index = 0; index >= 0; index = symbols[static_cast<size_t>(index)].next) {
-    out.push_back(symbols[static_cast<size_t>(index)].id);
+}
+
+void ByteBpe::append_unmerged(std::string_view character, Scratch& scratch, std::vector<TokenId>& out) const {
+  const bool has_bytes = std::all_of(character.begin(), character.end(),
+                                     [this](char c) { return byte_ids_[static_cast<uint8_t>(c)] >= 0; });
+  if (has_bytes) {
+    for (const char c : character) out.push_back(byte_ids_[static_cast<uint8_t>(c)]);
+  } else if (vocab_.unk()) {
+    out.push_back(*vocab_.unk());
+  } else {
+    scratch.dropped_bytes = true;
   }
 }
 
 void ByteBpe::append_bytes(TokenId id, std::string& out) const {
   const std::string_view text = vocab_.text(id);
+  if (rule_.whole_characters) {
+    append_sentencepiece_bytes(vocab_, id, out);
+    return;
+  }
   if (vocab_.type(id) != TokenType::normal && vocab_.type(id) != TokenType::unused) {
     out += text;
     return;

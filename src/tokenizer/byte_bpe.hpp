@@ -1,6 +1,8 @@
 // Byte-level BPE ("gpt2" models): text is split into words (pretokenizer.hpp), a word's bytes are its first symbols,
 // and neighbours merge in the order of the file's merge list. The list is resolved to ids once, at construction. A byte
-// that the vocabulary has no token for is left out, as the published tokenizers do, and reported to the log. Immutable;
+// that the vocabulary has no token for is left out, as the published tokenizers do, and reported to the log.
+// A rule may ask for whole characters: symbols are characters, spaces are "▁", and a character without a token becomes
+// the tokens of its bytes, else the unknown token. Immutable;
 // scratch belongs to the caller, one thread at a time. Oracle: the Python package `tokenizers` with the models'
 // published tokenizer.json.
 #pragma once
@@ -58,13 +60,17 @@ class ByteBpe {
   void append_bytes(TokenId id, std::string& out) const;
 
  private:
+  std::string_view prepared(std::string_view text, Scratch& scratch) const;
   void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
+  void append_symbols(std::string_view word, Scratch& scratch) const;
+  void append_unmerged(std::string_view character, Scratch& scratch, std::vector<TokenId>& out) const;
 
   const Vocab& vocab_;
   const PretokenizerRule& rule_;
   Pretokenizer pretokenizer_;
   MergeTable merges_;
   std::array<TokenId, 256> byte_ids_;  // -1: the vocabulary lacks the byte
+  bool lowercase_ = false;
 };
 
 }  // namespace minfer::tokenizer

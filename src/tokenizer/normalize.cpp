@@ -1,4 +1,4 @@
-// NFC through ICU, linear on runs of combining marks. See normalize.hpp.
+// Forms C and D through ICU, linear on runs of combining marks. See normalize.hpp.
 #include "tokenizer/normalize.hpp"
 
 #include <unicode/bytestream.h>
@@ -93,13 +93,9 @@ bool is_ascii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<uint8_t>(c) < 0x80; });
 }
 
-}  // namespace
-
-std::string_view normalize_nfc(std::string_view text, std::string& storage) {
-  if (is_ascii(text)) return text;
-  UErrorCode status = U_ZERO_ERROR;
-  const icu::Normalizer2* form = icu::Normalizer2::getNFCInstance(status);
-  if (U_FAILURE(status)) fail(ErrorCode::internal, "ICU has no NFC data: {}", u_errorName(status));
+std::string_view normalize(const icu::Normalizer2* form, UErrorCode status, std::string_view text,
+                           std::string& storage) {
+  if (U_FAILURE(status)) fail(ErrorCode::internal, "ICU has no normalization data: {}", u_errorName(status));
   std::string sorted;
   if (has_long_mark_run(text)) {
     sorted = sort_mark_runs(text);
@@ -111,6 +107,36 @@ std::string_view normalize_nfc(std::string_view text, std::string& storage) {
   icu::StringByteSink<std::string> sink(&storage);
   form->normalizeUTF8(0, piece, sink, nullptr, status);
   if (U_FAILURE(status)) fail(ErrorCode::internal, "ICU failed to normalise a text: {}", u_errorName(status));
+  return storage;
+}
+
+constexpr char32_t kCapitalIWithDot = 0x130;  // the one character whose lower case is two, whatever the language
+
+}  // namespace
+
+std::string_view normalize_nfc(std::string_view text, std::string& storage) {
+  if (is_ascii(text)) return text;
+  UErrorCode status = U_ZERO_ERROR;
+  return normalize(icu::Normalizer2::getNFCInstance(status), status, text, storage);
+}
+
+std::string_view normalize_nfd(std::string_view text, std::string& storage) {
+  if (is_ascii(text)) return text;
+  UErrorCode status = U_ZERO_ERROR;
+  return normalize(icu::Normalizer2::getNFDInstance(status), status, text, storage);
+}
+
+std::string_view lowercase(std::string_view text, std::string& storage) {
+  storage.clear();
+  for (size_t offset = 0; offset < text.size();) {
+    const Utf8Step step = utf8_step(text, offset);
+    if (step.character == kCapitalIWithDot) {
+      storage += "i\xCC\x87";
+    } else {
+      append_utf8(storage, static_cast<char32_t>(u_tolower(static_cast<UChar32>(step.character))));
+    }
+    offset += step.size_bytes;
+  }
   return storage;
 }
 

@@ -1,8 +1,10 @@
-// The table of pre-tokenizer rules and the PCRE2 splitter. See pretokenizer.hpp.
+// The splitters: PCRE2, and threes of digits. See pretokenizer.hpp.
+// ICU says what a number is; UTF-8 is read by steps of base.
 #include "tokenizer/pretokenizer.hpp"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <unicode/uchar.h>
 
 #include <algorithm>
 
@@ -14,27 +16,6 @@ namespace {
 
 constexpr size_t kJitStackStartBytes = size_t{32} << 10;
 constexpr size_t kJitStackMaxBytes = size_t{1} << 20;
-
-constexpr std::string_view kGpt2Words = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kLlama3Words =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2Words =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-const std::vector<PretokenizerRule>& rules() {
-  static const std::vector<PretokenizerRule> table = {
-      {.names = {"gpt-2", "mpt", "olmo", "phi-2"}, .patterns = {kGpt2Words}},
-      {.names = {"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"},
-       .patterns = {R"(\p{N})", kGpt2Words}},
-      {.names = {"qwen2", "deepseek-r1-qwen"}, .patterns = {kQwen2Words}, .normalize_nfc = true},
-      {.names = {"llama-bpe", "llama3", "llama-v3", "falcon3"},
-       .patterns = {kLlama3Words},
-       .ignore_merges = true,
-       .add_bos = true},
-      {.names = {"default", ""}, .patterns = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2Words, R"(\p{N}+)", "[0-9][0-9][0-9]"}},
-  };
-  return table;
-}
 
 // PCRE2's \s has U+180E, which is no white space in Unicode since 6.3; the White_Space property is what is published.
 std::string with_unicode_space(std::string_view pattern) {
@@ -64,22 +45,75 @@ std::string pcre_message(int code) {
   return reinterpret_cast<const char*>(buffer);
 }
 
-}  // namespace
+constexpr uint32_t kAsciiEnd = 0x80;
 
-const PretokenizerRule& find_pretokenizer_rule(std::string_view name) {
-  std::string known;
-  for (const PretokenizerRule& rule : rules()) {
-    for (const std::string_view candidate : rule.names) {
-      if (candidate == name) return rule;
-      if (!candidate.empty()) known += fmt::format("{}'{}'", known.empty() ? "" : ", ", candidate);
-    }
-  }
-  fail(ErrorCode::unsupported,
-       "the pre-tokenizer rule '{}' is not known; known are {}. If the model splits text as one of these does, choose "
-       "it "
-       "as an override when loading",
-       name, known);
+bool is_digit(char32_t character) {
+  if (character < kAsciiEnd) return character >= '0' && character <= '9';
+  return u_charType(static_cast<UChar32>(character)) == U_DECIMAL_DIGIT_NUMBER;
 }
+
+bool is_number(char32_t character) {
+  if (character < kAsciiEnd) return character >= '0' && character <= '9';
+  return (U_GET_GC_MASK(static_cast<UChar32>(character)) & U_GC_N_MASK) != 0;
+}
+
+// What \w is in the published expressions.
+bool is_word_character(char32_t character) {
+  const auto code = static_cast<UChar32>(character);
+  return u_isUAlphabetic(code) || (U_GET_GC_MASK(code) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0;
+}
+
+// A run of digits: where each begins, and where the run ends.
+struct DigitRun {
+  std::vector<size_t> begins;
+  size_t end = 0;
+  bool word_follows = false;
+};
+
+// Reads the run at `offset`, which holds a digit.
+void read_run(std::string_view text, size_t offset, bool (*is_member)(char32_t), DigitRun& run) {
+  run.begins.clear();
+  run.word_follows = false;
+  while (offset < text.size()) {
+    const Utf8Step step = utf8_step(text, offset);
+    if (!is_member(step.character)) {
+      run.word_follows = is_word_character(step.character);
+      break;
+    }
+    run.begins.push_back(offset);
+    offset += step.size_bytes;
+  }
+  run.end = offset;
+}
+
+// Cuts `text` at the runs of digits as `kind` says.
+void cut_threes(std::string_view text, Splitter kind, std::vector<std::string_view>& out) {
+  const auto is_member = kind == Splitter::number_threes ? is_number : is_digit;
+  DigitRun run;
+  size_t begin = 0;  // of the piece that is not yet in `out`
+  const auto cut = [&](size_t end) {
+    if (end > begin) out.push_back(text.substr(begin, end - begin));
+    begin = end;
+  };
+  for (size_t offset = 0; offset < text.size();) {
+    const Utf8Step step = utf8_step(text, offset);
+    if (!is_member(step.character)) {
+      offset += step.size_bytes;
+      continue;
+    }
+    read_run(text, offset, is_member, run);
+    offset = run.end;
+    if (kind == Splitter::bounded_threes && run.word_follows) continue;
+    const size_t count = run.begins.size();
+    const bool is_own_piece = kind != Splitter::before_threes;
+    if (is_own_piece) cut(run.begins.front());
+    for (size_t index = count % 3; index < count; index += 3) cut(run.begins[index]);
+    if (is_own_piece) cut(run.end);
+  }
+  cut(text.size());
+}
+
+}  // namespace
 
 struct Pretokenizer::Scratch::Handles {
   pcre2_match_data* match = pcre2_match_data_create(1, nullptr);
@@ -109,12 +143,14 @@ struct Pretokenizer::Scratch::Handles {
 Pretokenizer::Scratch::Scratch() : handles_(std::make_unique<Handles>()) {}
 Pretokenizer::Scratch::~Scratch() = default;
 
-struct Pretokenizer::Pattern {
+struct Pretokenizer::Step {
   pcre2_code* code = nullptr;
   bool has_jit = false;
+  Splitter splitter;
 
-  explicit Pattern(std::string_view published) {
-    const std::string pattern = with_unicode_space(published);
+  explicit Step(const SplitStep& step) : splitter(step.splitter) {
+    if (splitter != Splitter::expression) return;
+    const std::string pattern = with_unicode_space(step.expression);
     int error = 0;
     PCRE2_SIZE offset = 0;
     code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF | PCRE2_UCP, &error,
@@ -124,9 +160,9 @@ struct Pretokenizer::Pattern {
     }
     has_jit = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
   }
-  ~Pattern() { pcre2_code_free(code); }
-  Pattern(const Pattern&) = delete;
-  Pattern& operator=(const Pattern&) = delete;
+  ~Step() { pcre2_code_free(code); }
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
 
   // Finds the next match at or after `offset` and fills the match data; false where there is none.
   bool match(std::string_view text, size_t offset, pcre2_match_data* data, pcre2_match_context* context) const {
@@ -140,8 +176,8 @@ struct Pretokenizer::Pattern {
   }
 };
 
-Pretokenizer::Pretokenizer(const PretokenizerRule& rule) {
-  for (const std::string_view pattern : rule.patterns) patterns_.push_back(std::make_unique<Pattern>(pattern));
+Pretokenizer::Pretokenizer(const PretokenizerRule& rule) : drops_gaps_(rule.drops_space) {
+  for (const SplitStep& step : rule.steps) steps_.push_back(std::make_unique<Step>(step));
 }
 Pretokenizer::~Pretokenizer() = default;
 
@@ -151,16 +187,20 @@ std::span<const std::string_view> Pretokenizer::split(std::string_view text, Scr
   const Scratch::Handles& handles = *scratch.handles_;
   const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(handles.match);
   pieces.assign(1, text);
-  for (const auto& pattern : patterns_) {
+  for (const auto& step : steps_) {
     next.clear();
     for (const std::string_view piece : pieces) {
+      if (step->splitter != Splitter::expression) {
+        cut_threes(piece, step->splitter, next);
+        continue;
+      }
       size_t begin = 0;
       while (begin < piece.size()) {
-        if (!pattern->match(piece, begin, handles.match, handles.context) || bounds[0] == bounds[1]) {
-          next.push_back(piece.substr(begin));
+        if (!step->match(piece, begin, handles.match, handles.context)) {
+          if (!drops_gaps_) next.push_back(piece.substr(begin));
           break;
         }
-        if (bounds[0] > begin) next.push_back(piece.substr(begin, bounds[0] - begin));
+        if (bounds[0] > begin && !drops_gaps_) next.push_back(piece.substr(begin, bounds[0] - begin));
         next.push_back(piece.substr(bounds[0], bounds[1] - bounds[0]));
         begin = bounds[1];
       }

@@ -1,10 +1,9 @@
-// Splits text into the words that byte-level BPE merges within. A rule is a row of one table: names, a list of regular
-// expressions, and flags. Each expression is applied to the pieces that the one before left; matches and the gaps
-// between them become pieces of their own. The engine is PCRE2 with JIT, compiled once a tokenizer. Expressions are
-// written as published; \s and \S are rewritten to the Unicode White_Space property, which PCRE2's own \s is not. Every
-// expression consists of single-character repeats: matching needs constant stack, and time linear in the text.
-// Immutable; scratch belongs to the caller, one thread at a time.
-// Source: the published tokenizer.json files of the models; names as model files spell them.
+// Splits text into the words that byte-level BPE merges within, by the steps of a rule (pre_rules.hpp). Each step is
+// applied to the pieces that the one before left; matches and the gaps between them become pieces of their own. The
+// engine for expressions is PCRE2 with JIT, compiled once a tokenizer. \s and \S are rewritten to the Unicode
+// White_Space property, which PCRE2's own \s is not. Matching needs constant stack, and time linear in the text,
+// whatever the text: the rules are written so (pretokenizer_test.cpp). Immutable; scratch belongs to the caller, one
+// thread at a time.
 #pragma once
 
 #include <memory>
@@ -13,18 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizer/pre_rules.hpp"
+
 namespace minfer::tokenizer {
-
-struct PretokenizerRule {
-  std::vector<std::string_view> names;  // the first is canonical
-  std::vector<std::string_view> patterns;
-  bool normalize_nfc = false;  // text is put into form C first
-  bool ignore_merges = false;  // a word that is a token is taken whole, whatever the merges say
-  bool add_bos = false;        // where the file does not say
-};
-
-// The row of `name`. Errors: unsupported, listing the known names.
-const PretokenizerRule& find_pretokenizer_rule(std::string_view name);
 
 class Pretokenizer {
  public:
@@ -53,8 +43,9 @@ class Pretokenizer {
   std::span<const std::string_view> split(std::string_view text, Scratch& scratch) const;
 
  private:
-  struct Pattern;
-  std::vector<std::unique_ptr<Pattern>> patterns_;
+  struct Step;
+  std::vector<std::unique_ptr<Step>> steps_;
+  bool drops_gaps_;  // what no expression matches is left out
 };
 
 }  // namespace minfer::tokenizer

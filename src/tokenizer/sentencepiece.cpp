@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "base/error.hpp"
 #include "tokenizer/utf8.hpp"
@@ -21,6 +20,16 @@ uint32_t score_key(float score) {
   return ~ascending;
 }
 
+void append_with_marks(std::string_view text, std::string& out) {
+  for (const char c : text) {
+    if (c == ' ') {
+      out += kSpaceMark;
+    } else {
+      out.push_back(c);
+    }
+  }
+}
+
 bool is_space_run(std::string_view text) {
   for (; text.starts_with(kSpaceMark); text.remove_prefix(kSpaceMark.size())) {
   }
@@ -29,19 +38,20 @@ bool is_space_run(std::string_view text) {
 
 }  // namespace
 
+void replace_spaces(std::string_view text, std::string& out) {
+  out.clear();
+  append_with_marks(text, out);
+}
+
 SentencePieceBpe::SentencePieceBpe(const Vocab& vocab) : vocab_(vocab) {
-  if (vocab_.data().scores.size() != vocab_.size()) {
-    fail(ErrorCode::invalid_input, "the vocabulary has {} tokens but {} scores; a 'llama' tokenizer needs one for each",
-         vocab_.size(), vocab_.data().scores.size());
-  }
+  check_scores(vocab);
   byte_ids_.fill(-1);
   read_keys();
   for (size_t ascii = 0; ascii < ascii_ids_.size(); ++ascii) {
     const char character = static_cast<char>(ascii);
     ascii_ids_[ascii] = character_id({&character, 1});
   }
-  std::sort(before_space_.begin(), before_space_.end());
-  before_space_.erase(std::unique(before_space_.begin(), before_space_.end()), before_space_.end());
+  cuts_.finish();
 }
 
 void SentencePieceBpe::read_keys() {
@@ -49,28 +59,17 @@ void SentencePieceBpe::read_keys() {
   for (size_t index = 0; index < keys_.size(); ++index) {
     const auto id = static_cast<TokenId>(index);
     const float score = vocab_.data().scores[index];
-    if (std::isnan(score)) fail(ErrorCode::invalid_input, "token {} has a score that is no number", id);
     const std::string_view text = vocab_.text(id);
     const TokenType type = vocab_.type(id);
     if (type == TokenType::byte) {
       byte_ids_[static_cast<size_t>(parse_byte_token(text))] = id;
     } else if (type == TokenType::normal || type == TokenType::unused) {
       keys_[index] = score_key(score);
-      collect_inner_spaces(text);
+      cuts_.add(text);
     } else if (type == TokenType::user_defined && is_space_run(text)) {
       keys_[index] = kSpaceRunKeys - static_cast<uint32_t>(text.size());
     }
     if (keys_[index] != kNeverMerged) longest_token_bytes_ = std::max(longest_token_bytes_, text.size());
-  }
-}
-
-void SentencePieceBpe::collect_inner_spaces(std::string_view text) {
-  for (size_t at = text.find(kSpaceMark, 1); at != std::string_view::npos; at = text.find(kSpaceMark, at + 1)) {
-    if (at >= kSpaceMark.size() && text.substr(at - kSpaceMark.size(), kSpaceMark.size()) == kSpaceMark) continue;
-    size_t begin = at - 1;
-    while (begin > 0 && (static_cast<uint8_t>(text[begin]) & 0xC0) == 0x80) --begin;
-    const Utf8Step step = utf8_step(text.substr(0, at), begin);
-    if (step.status == Utf8Status::whole) before_space_.push_back(step.character);
   }
 }
 
@@ -92,28 +91,8 @@ void SentencePieceBpe::encode(std::string_view text, bool with_space, Scratch& s
   std::string& marked = scratch.marked;
   marked.clear();
   if (with_space) marked += kSpaceMark;
-  for (const char c : text) {
-    if (c == ' ') {
-      marked += kSpaceMark;
-    } else {
-      marked.push_back(c);
-    }
-  }
-  const std::string_view all = marked;
-  size_t begin = 0;
-  size_t last = 0;  // where the character before `at` begins
-  for (size_t at = 0; at < all.size();) {
-    const Utf8Step step = utf8_step(all, at);
-    const bool starts_space = step.character == 0x2581 && at > begin && all.substr(last, 3) != kSpaceMark;
-    if (starts_space &&
-        !std::binary_search(before_space_.begin(), before_space_.end(), utf8_step(all, last).character)) {
-      encode_word(all.substr(begin, at - begin), scratch, out);
-      begin = at;
-    }
-    last = at;
-    at += step.size_bytes;
-  }
-  if (begin < all.size()) encode_word(all.substr(begin), scratch, out);
+  append_with_marks(text, marked);
+  cuts_.for_each_word(marked, [&](std::string_view word) { encode_word(word, scratch, out); });
 }
 
 void SentencePieceBpe::encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
@@ -160,9 +139,9 @@ void SentencePieceBpe::append_unmerged(std::string_view character, std::vector<T
   }
 }
 
-void SentencePieceBpe::append_bytes(TokenId id, std::string& out) const {
-  std::string_view text = vocab_.text(id);
-  const TokenType type = vocab_.type(id);
+void append_sentencepiece_bytes(const Vocab& vocab, TokenId id, std::string& out) {
+  std::string_view text = vocab.text(id);
+  const TokenType type = vocab.type(id);
   if (type == TokenType::byte) {
     out.push_back(static_cast<char>(parse_byte_token(text)));
     return;

@@ -1,7 +1,8 @@
 // Text to token ids and back: the face of the room. A Tokenizer is made once from a model file's vocabulary and shared:
 // it is immutable but for a pool of scratch memory, and any number of threads may encode and decode at once.
 // encode(): special tokens are cut out first (user-defined ones always, control ones only with parse_special: text of a
-// user can't forge them otherwise), the text between goes to byte-level BPE or SentencePiece BPE.
+// user can't forge them otherwise), with the white space beside them where the model says so, and the text between goes
+// to the model of the vocabulary's kind.
 // Text in and out is UTF-8. Limits: kMaxTextBytes bytes a call, kMaxIdleScratch scratch blocks kept between calls.
 // Tokens are views into memory that the caller of the constructor keeps (see vocab.hpp).
 #pragma once
@@ -17,7 +18,9 @@
 #include "tokenizer/byte_bpe.hpp"
 #include "tokenizer/sentencepiece.hpp"
 #include "tokenizer/special_matcher.hpp"
+#include "tokenizer/unigram.hpp"
 #include "tokenizer/vocab.hpp"
+#include "tokenizer/wordpiece.hpp"
 
 namespace minfer::tokenizer {
 
@@ -26,7 +29,7 @@ constexpr size_t kMaxIdleScratch = 16;
 
 struct EncodeOptions {
   bool parse_special = false;  // recognize control tokens in the text
-  bool add_special = false;    // add BOS and EOS where the model asks for them
+  bool add_special = false;    // add BOS and EOS (of "bert": [CLS] and [SEP]) where the model asks for them
 };
 
 struct DecodeOptions {
@@ -38,7 +41,7 @@ struct DecodeOptions {
 
 class Tokenizer {
  public:
-  // Errors: see Vocab, ByteBpe, SentencePieceBpe.
+  // Errors: see Vocab, ByteBpe, SentencePieceBpe, WordPiece, Unigram.
   explicit Tokenizer(VocabData data);
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
@@ -46,7 +49,7 @@ class Tokenizer {
 
   const Vocab& vocab() const { return vocab_; }
   bool adds_bos() const { return add_bos_; }
-  // A space is put before each piece of text that begins the text or follows a special token.
+  // A space is put before each piece of text that begins the text or follows a special token; of 'bert', before words.
   bool adds_space_prefix() const { return add_space_prefix_; }
 
   // Errors: invalid_input where `text` is malformed UTF-8 (naming the byte) or longer than kMaxTextBytes.
@@ -60,17 +63,20 @@ class Tokenizer {
   void append_token_bytes(TokenId id, std::string& out) const;
 
  private:
-  using Model = std::variant<std::unique_ptr<ByteBpe>, std::unique_ptr<SentencePieceBpe>>;
+  using Model = std::variant<std::unique_ptr<ByteBpe>, std::unique_ptr<SentencePieceBpe>, std::unique_ptr<WordPiece>,
+                             std::unique_ptr<Unigram>>;
   struct Scratch;
 
   std::unique_ptr<Scratch> take_scratch() const;
   void return_scratch(std::unique_ptr<Scratch> scratch) const;
+  void set_defaults();
+  std::string_view without_stripped(std::string_view text, TokenId before, TokenId behind) const;
   void encode_segment(std::string_view text, Scratch& scratch, std::vector<TokenId>& out) const;
 
   Vocab vocab_;
   Model model_;
   bool add_bos_ = false;
-  bool add_eos_ = false;
+  std::optional<TokenId> end_;  // what add_special puts last
   bool add_space_prefix_ = false;
   SpecialMatcher user_tokens_;
   SpecialMatcher special_tokens_;  // user-defined, control and unknown ones

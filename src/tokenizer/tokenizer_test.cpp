@@ -35,7 +35,7 @@ std::string error_of(const std::function<void(Words&)>& change, Words words = by
 }
 
 TEST(Vocab, RefusesWhatIsWrongByName) {
-  EXPECT_THAT(error_of([](Words& w) { w.data.model = "rwkv"; }), HasSubstr("'rwkv' is not supported"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.model = "rwkv"; }), HasSubstr("'rwkv' (tokenizer.ggml.model) is not supported"));
   EXPECT_THAT(error_of([](Words& w) { w.data.tokens.clear(); }), HasSubstr("has no tokens"));
   EXPECT_THAT(error_of([](Words& w) { w.data.types.pop_back(); }), HasSubstr("264 tokens but 263 token types"));
   EXPECT_THAT(error_of([](Words& w) { w.data.types[5] = 7; }), HasSubstr("token 5 has type 7"));
@@ -48,7 +48,7 @@ TEST(Vocab, RefusesWhatIsWrongByName) {
   EXPECT_THAT(error_of([](Words& w) { w.merge("o o"); }), HasSubstr("names 'oo'"));
   EXPECT_THAT(error_of([](Words& w) { w.merge("he"); }), HasSubstr("merge 5 is 'he'"));
   EXPECT_THAT(error_of([](Words& w) { w.merge(""); }), HasSubstr("merge 5 is ''"));
-  EXPECT_THAT(error_of([](Words& w) { w.data.pre = "zebra"; }), HasSubstr("'zebra' is not known; known are 'gpt-2'"));
+  EXPECT_THAT(error_of([](Words& w) { w.data.pre = "zebra"; }), HasSubstr("'zebra' (tokenizer.ggml.pre) is not known; known are 'gpt-2'"));
   EXPECT_THAT(error_of([](Words& w) { w.add("<0x-1>", TokenType::byte); }, sentence_words()), HasSubstr("'<0x-1>'"));
   EXPECT_THAT(error_of([](Words& w) { w.data.scores.pop_back(); }, sentence_words()), HasSubstr("267 scores"));
   EXPECT_THAT(error_of([](Words& w) { w.data.scores[9] = std::numeric_limits<float>::quiet_NaN(); }, sentence_words()),

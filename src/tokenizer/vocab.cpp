@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <utility>
 
 #include "base/error.hpp"
 
@@ -28,8 +30,28 @@ constexpr std::string_view kEndTokenTexts[] = {"<|eot_id|>",
                                                "<end_of_utterance>",
                                                "<eos>",
                                                "[EOT]",
+                                               "[EOS]",
+                                               "<turn|>",
+                                               "[e~[",
+                                               "<|flush|>",
+                                               "<|calls|>",
                                                "<\xEF\xBD\x9C"
                                                "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
+
+// The names that files have for the kinds.
+constexpr std::pair<std::string_view, VocabKind> kKindNames[] = {
+    {"gpt2", VocabKind::byte_bpe},       {"gemma4", VocabKind::byte_bpe}, {"whitespace", VocabKind::byte_bpe},
+    {"llama", VocabKind::sentencepiece}, {"bert", VocabKind::wordpiece},  {"t5", VocabKind::unigram}};
+
+VocabKind find_kind(std::string_view model) {
+  std::string known;
+  for (const auto& [name, kind] : kKindNames) {
+    if (name == model) return kind;
+    known += fmt::format("{}'{}'", known.empty() ? "" : ", ", name);
+  }
+  fail(ErrorCode::unsupported, "the tokenizer model '{}' (tokenizer.ggml.model) is not supported; known are {}", model,
+       known);
+}
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -75,18 +97,16 @@ TokenId TextIndex::find(const std::vector<std::string_view>& texts, std::string_
 }
 
 Vocab::Vocab(VocabData data)
-    : data_(std::move(data)), texts_(std::move(data_.tokens)), index_(std::min(texts_.size(), kMaxTokens)) {
-  if (data_.model != "gpt2" && data_.model != "llama") {
-    fail(ErrorCode::unsupported,
-         "tokenizer model '{}' is not supported; known are 'gpt2' (byte-level BPE) and 'llama' (SentencePiece BPE)",
-         data_.model);
-  }
+    : data_(std::move(data)),
+      kind_(find_kind(data_.model)),
+      texts_(std::move(data_.tokens)),
+      index_(std::min(texts_.size(), kMaxTokens)) {
   if (texts_.empty()) fail(ErrorCode::invalid_input, "the vocabulary has no tokens");
   if (texts_.size() > kMaxTokens) {
     fail(ErrorCode::invalid_input, "the vocabulary has {} tokens; the limit is {}", texts_.size(), kMaxTokens);
   }
   read_types();
-  if (!is_byte_level()) rewrite_space_runs();
+  if (kind_ == VocabKind::sentencepiece) rewrite_space_runs();
   index_texts();
   read_special_ids();
   find_end_tokens();
@@ -153,15 +173,29 @@ std::optional<TokenId> Vocab::checked_id(const std::optional<int64_t>& id, std::
   return static_cast<TokenId>(*id);
 }
 
+std::optional<TokenId> Vocab::id_or_text(const std::optional<int64_t>& id, std::string_view name,
+                                         std::string_view text) const {
+  if (id) return checked_id(id, name);
+  const TokenId found = find(text);
+  return found < 0 ? std::nullopt : std::optional(found);
+}
+
 void Vocab::read_special_ids() {
-  bos_ = checked_id(data_.bos, "BOS");
-  eos_ = checked_id(data_.eos, "EOS");
+  const bool is_wordpiece = kind_ == VocabKind::wordpiece;
+  const bool is_unigram = kind_ == VocabKind::unigram;
+  bos_ = is_wordpiece ? id_or_text(data_.bos, "BOS", "[CLS]") : checked_id(data_.bos, "BOS");
+  eos_ = is_unigram ? id_or_text(data_.eos, "EOS", "</s>") : checked_id(data_.eos, "EOS");
   unk_ = checked_id(data_.unk, "unknown");
+  if (is_wordpiece) unk_ = id_or_text(data_.unk, "unknown", "[UNK]");
+  if (is_unigram) unk_ = id_or_text(data_.unk, "unknown", "<unk>");
   pad_ = checked_id(data_.pad, "padding");
+  sep_ = is_wordpiece ? id_or_text(data_.sep, "separator", "[SEP]") : checked_id(data_.sep, "separator");
+  std::sort(data_.lstrip.begin(), data_.lstrip.end());
+  std::sort(data_.rstrip.begin(), data_.rstrip.end());
   if (data_.add_bos.value_or(false) && !bos_) {
     fail(ErrorCode::invalid_input, "the file asks to add a BOS token but names no BOS id");
   }
-  if (data_.add_eos.value_or(false) && !eos_) {
+  if (data_.add_eos.value_or(false) && !eos_ && !(is_wordpiece && sep_)) {
     fail(ErrorCode::invalid_input, "the file asks to add an EOS token but names no EOS id");
   }
 }
@@ -181,10 +215,23 @@ void Vocab::find_end_tokens() {
     TokenType& type = types_[static_cast<size_t>(id)];
     if (type != TokenType::user_defined) type = TokenType::control;
   }
-  // Models with a channel format end a message with <|end|> and go on; only <|return|> and <|call|> end their turn.
-  if (find("<|return|>") >= 0 && find("<|call|>") >= 0) std::erase(end_tokens_, find("<|end|>"));
+  // Models with a channel format end a message with <|end|> and go on; only <|return|> and <|call|>, or <|flush|> and
+  // <|calls|>, end their turn.
+  const bool has_channels = find("<|return|>") >= 0 && find("<|call|>") >= 0;
+  if (has_channels || (find("<|flush|>") >= 0 && find("<|calls|>") >= 0)) std::erase(end_tokens_, find("<|end|>"));
   std::sort(end_tokens_.begin(), end_tokens_.end());
   end_tokens_.erase(std::unique(end_tokens_.begin(), end_tokens_.end()), end_tokens_.end());
+}
+
+void check_scores(const Vocab& vocab) {
+  const std::vector<float>& scores = vocab.data().scores;
+  if (scores.size() != vocab.size()) {
+    fail(ErrorCode::invalid_input, "the vocabulary has {} tokens but {} scores; a '{}' tokenizer needs one for each",
+         vocab.size(), scores.size(), vocab.data().model);
+  }
+  for (size_t id = 0; id < scores.size(); ++id) {
+    if (std::isnan(scores[id])) fail(ErrorCode::invalid_input, "token {} has a score that is no number", id);
+  }
 }
 
 bool Vocab::is_end_of_generation(TokenId id) const {

@@ -22,15 +22,23 @@ constexpr size_t kMaxTokenBytes = size_t{1} << 16;
 // The values of the file format.
 enum class TokenType : uint8_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
+// byte_bpe: merges, and a pre-tokenizer rule ("gpt2"; "gemma4" and "whitespace" bring the rule of their name).
+// sentencepiece: BPE by scores ("llama"). wordpiece: the longest token first ("bert"). unigram: the best sum of scores
+// ("t5").
+enum class VocabKind : uint8_t { byte_bpe, sentencepiece, wordpiece, unigram };
+
 struct VocabData {
-  std::string model;                     // "gpt2": byte-level BPE with merges; "llama": SentencePiece BPE with scores
-  std::string pre;                       // name of the pre-tokenizer rule; "gpt2" models only
+  std::string model;                     // the file's word for the kind: see VocabKind
+  std::string pre;                       // name of the pre-tokenizer rule; byte_bpe only
   std::vector<std::string_view> tokens;  // text of each id
-  std::vector<float> scores;             // one a token; "llama" models only
+  std::vector<float> scores;             // one a token; sentencepiece and unigram
   std::vector<int32_t> types;            // one a token, values of TokenType; empty: all normal
-  std::vector<std::string_view> merges;  // "left right", best first; "gpt2" models only
-  std::optional<int64_t> bos, eos, eot, eom, unk, pad;
-  std::optional<bool> add_bos, add_eos, add_space_prefix;  // empty: the model kind's default
+  std::vector<std::string_view> merges;  // "left right", best first; byte_bpe only
+  std::string_view charsmap;             // SentencePiece's compiled normalizer (charsmap.hpp); unigram only
+  std::vector<TokenId> lstrip, rstrip;   // special tokens that take the white space before, behind them
+  std::optional<int64_t> bos, eos, eot, eom, unk, pad, sep;
+  // Empty: the kind's default.
+  std::optional<bool> add_bos, add_eos, add_sep, add_space_prefix, remove_extra_whitespaces, lowercase, strip_accents;
 };
 
 // Open-addressing index from text to id; texts live in the vector that the owner passes to each call.
@@ -69,8 +77,9 @@ class Vocab {
   std::optional<TokenId> eos() const { return eos_; }
   std::optional<TokenId> unk() const { return unk_; }
   std::optional<TokenId> pad() const { return pad_; }
+  std::optional<TokenId> sep() const { return sep_; }
 
-  bool is_byte_level() const { return data_.model == "gpt2"; }
+  VocabKind kind() const { return kind_; }
   const VocabData& data() const { return data_; }
 
  private:
@@ -80,15 +89,22 @@ class Vocab {
   void read_special_ids();
   void find_end_tokens();
   std::optional<TokenId> checked_id(const std::optional<int64_t>& id, std::string_view name) const;
+  // `id`, or where the file has none the token `text` that files of this kind mean.
+  std::optional<TokenId> id_or_text(const std::optional<int64_t>& id, std::string_view name,
+                                    std::string_view text) const;
 
   VocabData data_;  // tokens and types moved out
+  VocabKind kind_;
   std::vector<std::string_view> texts_;
   std::vector<TokenType> types_;
   std::deque<std::string> owned_texts_;  // texts that differ from the file's
   TextIndex index_;
-  std::optional<TokenId> bos_, eos_, unk_, pad_;
+  std::optional<TokenId> bos_, eos_, unk_, pad_, sep_;
   std::vector<TokenId> end_tokens_;  // sorted
 };
+
+// Errors: invalid_input where the scores are not one a token, or one is no number.
+void check_scores(const Vocab& vocab);
 
 // The byte of a byte token's text "<0x0A>" (two upper-case hexadecimal digits), or -1 where the text is malformed.
 int parse_byte_token(std::string_view text);
