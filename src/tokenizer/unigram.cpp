@@ -57,15 +57,15 @@ Unigram::Unigram(const Vocab& vocab)
 void Unigram::normalize(std::string_view text, bool with_space, std::string& marked) const {
   marked.clear();
   if (with_space) marked += kSpaceMark;
-  const size_t start = marked.size();
-  const auto ends_in_space = [&] { return std::string_view(marked).substr(start).ends_with(kSpaceMark); };
+  bool after_space = remove_extra_spaces_;  // a "▁" of the text itself is none
   const auto add = [&](std::string_view part) {
     for (const char c : part) {
       if (c != ' ') {
         marked += c;
-      } else if (!remove_extra_spaces_ || (marked.size() > start && !ends_in_space())) {
+      } else if (!after_space) {
         marked += kSpaceMark;
       }
+      after_space = remove_extra_spaces_ && c == ' ';
     }
   };
   for (size_t at = 0; at < text.size();) {
@@ -75,8 +75,8 @@ void Unigram::normalize(std::string_view text, bool with_space, std::string& mar
     at += size;
   }
   if (!remove_extra_spaces_) return;
-  while (ends_in_space()) marked.resize(marked.size() - kSpaceMark.size());
-  if (marked.size() == start) marked.clear();  // of spaces alone nothing is left, the one put first neither
+  // As published: with spaces at the end goes every "▁" there, that which was put first too where nothing else is left.
+  while (marked.ends_with(kSpaceMark)) marked.resize(marked.size() - kSpaceMark.size());
 }
 
 void Unigram::encode(std::string_view text, bool with_space, Scratch& scratch, std::vector<TokenId>& out) const {

@@ -157,6 +157,8 @@ bool WordPiece::cover_word(std::string_view marked, std::vector<TokenId>& out) c
   size_t shortest = kSpaceMark.size() + 1;
   for (size_t begin = 0; begin < marked.size(); shortest = 1) {
     TokenId best = -1;
+    // A "▁" of the text itself: tokens that have one first begin a word.
+    if (begin > 0 && marked.substr(begin).starts_with(kSpaceMark)) return false;
     size_t size = std::min(marked.size() - begin, longest_token_bytes_);
     for (; size >= shortest; --size) {
       best = vocab_.find(marked.substr(begin, size));
