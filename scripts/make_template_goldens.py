@@ -4,15 +4,19 @@
 Writes into tests/golden/chat:
   snippets.json       small templates, one feature each, with their variables and rendered text (or that they raise)
   conversations.json  the conversations that every published template is rendered with
-  templates.json      for each template and conversation: FNV-1a (64 bits) of the UTF-8 of the text, or "raises"
+  templates.json      for each template and conversation: FNV-1a (64 bits) of the UTF-8 of the text, or "raises", with the
+                      line and the same hash of the message where the template itself refuses
 Published templates and their text never go into the repository: --expected DIR writes the texts elsewhere, to look at
-differences. Templates: --fixtures DIR (templates/*.jinja) and --models DIR (*.gguf, needs the package gguf).
+differences. Templates: --fixtures DIR (templates/*.jinja) and --models DIR (*.gguf).
 Needs jinja2 3.1. template_snippets.py has the snippets.
 """
 import argparse
 import datetime
+import functools
 import json
+import mmap
 import pathlib
+import struct
 import sys
 
 import jinja2
@@ -78,14 +82,32 @@ def make_environment():
     return environment
 
 
+@functools.lru_cache(maxsize=64)
+def compiled(environment, source):
+    return environment.from_string(source)
+
+
 def render(environment, source, variables):
     """(text, None) or (None, exception)."""
     try:
-        text = environment.from_string(source).render(**json.loads(json.dumps(variables)))
+        text = compiled(environment, source).render(**json.loads(json.dumps(variables)))
         text.encode("utf-8")
         return text, None
     except Exception as error:  # noqa: BLE001: whatever Python raises, the template fails
         return None, error
+
+
+def line_of(error):
+    """The template's line that an exception names, or None."""
+    if isinstance(error, jinja2.exceptions.TemplateSyntaxError):
+        return error.lineno
+    line = None
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
 
 
 def fnv1a(text):
@@ -204,10 +226,15 @@ def conversations():
 
 
 def gguf_template(path):
-    import gguf
-
-    field = gguf.GGUFReader(path).get_field("tokenizer.chat_template")
-    return None if field is None else bytes(field.parts[field.data[0]]).decode("utf-8")
+    """The string value of the key tokenizer.chat_template: u64 length, key, u32 type 8, u64 length, text."""
+    key = b"tokenizer.chat_template"
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        found = data.find(struct.pack("<Q", len(key)) + key + struct.pack("<I", 8))
+        if found < 0:
+            return None
+        begin = found + 8 + len(key) + 4 + 8
+        (size,) = struct.unpack("<Q", data[begin - 8:begin])
+        return data[begin:begin + size].decode("utf-8")
 
 
 def published_templates(arguments):
@@ -240,8 +267,15 @@ def make_snippets(environment):
                 if "SafeNamespace" in str(error):  # named differently in transformers
                     continue
                 entry["message"] = str(error)
+            if (line := line_of(error)) is not None:
+                entry["line"] = line
         snippets.append(entry)
     return {"variables": VARIABLES, "snippets": snippets}
+
+
+def raised(error):
+    by_template = type(error) is jinja2.exceptions.TemplateError
+    return f"raises {line_of(error)} {fnv1a(str(error))}" if by_template else "raises"
 
 
 def write_json(path, value):
@@ -265,7 +299,7 @@ def main():
         hashes[name] = {}
         for conversation in matrix:
             text, error = render(environment, source, conversation["variables"])
-            hashes[name][conversation["name"]] = "raises" if error else fnv1a(text)
+            hashes[name][conversation["name"]] = raised(error) if error else fnv1a(text)
             if arguments.expected:
                 target = arguments.expected / name / (conversation["name"].replace("/", "-") + ".txt")
                 target.parent.mkdir(parents=True, exist_ok=True)

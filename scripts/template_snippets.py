@@ -302,6 +302,20 @@ _STATEMENTS = [
     "{% set s2 = 'a' %}{% set s2 = s2 ~ 'b' %}{{ s2 }}",
     "{% macro m(x) -%}\n  {{ x }}\n{%- endmacro %}[{{ m(1) }}]",
     "line {{ n }}\n{% for x in xs -%}\n  {{ x }}\n{% endfor %}end",
+    "{% for x in [1] %}a{% break %}{% else %}e{% endfor %}",
+    "{% for x in xs %}{% continue %}{% else %}e{% endfor %}",
+    "{% set s %}[{{ s }}]{% endset %}{{ s }}",
+    "{{ s }}{% set s %}[{{ s }}]{% endset %}{{ s }}",
+    "{% for x in xs %}{% set s %}[{{ s }}]{% endset %}{{ s }}{% endfor %}",
+    "{% for x in xs %}{% set s %}[{{ s }}]{% endset %}{{ s }}{% endfor %}{{ s }}",
+    "{% if n %}{% set s %}[{{ s }}]{% endset %}{% endif %}{{ s }}",
+    "{% for x in xs %}{{ loop }}{% endfor %}",
+    "{% for x in xs|select %}{{ loop }}{% endfor %}",
+    "{% if n %}{% for x in xs %}{% endif %}{% endfor %}",
+    "{% for x in xs %}{% nosuchtag %}{% endfor %}",
+    "{% for x in xs %}",
+    "{% if (n %}{{ 'a }}",
+    "{{ a b }}{# c",
 ]
 
 _WITH_VARIABLES = [

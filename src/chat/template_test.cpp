@@ -65,6 +65,15 @@ Value merged(const Value& base, const Value* extra) {
   return Value::dict(std::move(all));
 }
 
+// The line that an error's message names, as text.
+std::string line_of(std::string_view message) {
+  constexpr std::string_view kBefore = ", line ";
+  const size_t at = message.find(kBefore);
+  if (at == std::string_view::npos) return "";
+  message.remove_prefix(at + kBefore.size());
+  return std::string(message.substr(0, message.find(':')));
+}
+
 TEST(TemplateSnippets, RenderAsJinja2) {
   const Value golden = read_golden("snippets.json");
   const Value& base = *golden.as_dict().find("variables");
@@ -75,6 +84,7 @@ TEST(TemplateSnippets, RenderAsJinja2) {
     const std::string& source = snippet.find("template")->as_string();
     const Value* expected = snippet.find("text");
     const Value* message = snippet.find("message");
+    const Value* line = snippet.find("line");
     ++count;
     try {
       const Value variables = merged(base, snippet.find("variables"));
@@ -87,7 +97,12 @@ TEST(TemplateSnippets, RenderAsJinja2) {
     } catch (const Error& error) {
       if (expected != nullptr) {
         ADD_FAILURE() << source << "\nraised: " << error.what() << "\nexpected: " << expected->as_string();
-      } else if (message != nullptr) {
+        continue;
+      }
+      if (line != nullptr) {
+        EXPECT_EQ(line_of(error.what()), fmt::format("{}", line->as_int())) << source << "\n" << error.what();
+      }
+      if (message != nullptr) {
         EXPECT_NE(std::string(error.what()).find(message->as_string()), std::string::npos)
             << source << "\n"
             << error.what() << "\nexpected: " << message->as_string();
@@ -124,6 +139,9 @@ std::string render_or_raise(const Template& compiled, const Value& variables, st
   try {
     shown = compiled.render(variables, fixed_options());
     return fnv1a(shown);
+  } catch (const RaisedError& error) {
+    shown = error.what();
+    return "raises " + line_of(shown) + " " + fnv1a(error.template_message());
   } catch (const Error& error) {
     shown = error.what();
     return "raises";

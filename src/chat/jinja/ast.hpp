@@ -132,6 +132,7 @@ struct Stmt {
   int line = 0;
   int slot = -1;  // of a macro's name
   bool recursive = false;
+  bool hides = false;  // a set block whose target is undefined until its end (see Frame in parser.hpp)
   std::string text;
   ExprPtr target;
   ExprPtr expr;

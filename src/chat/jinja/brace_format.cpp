@@ -1,9 +1,10 @@
 // str.format: replacement fields in braces with the format specifications of Python's str, int and float. Apart from
 // percent_format.cpp, whose specifications are another language; what both lay out alike is in format_spec.hpp. Widths
-// count code points. A float format with a precision but no type is refused (Python has a rule of its own for it).
+// count code points. Type 'n' is that of the C locale.
 // Oracle: CPython 3.11, and the sandbox of jinja2 for what a field may reach.
 #include <cmath>
 
+#include "base/utf8.hpp"
 #include "chat/jinja/format_spec.hpp"
 #include "chat/jinja/operators.hpp"
 #include "chat/jinja/present.hpp"
@@ -91,6 +92,18 @@ std::string format_text(Interpreter& in, std::string text, const Spec& spec) {
   return pad(in, std::move(text), spec.width, spec.align == '\0' ? '<' : spec.align, fill, 0);
 }
 
+// A precision without a type: 'g' that keeps a digit behind the point, and takes the exponent one digit earlier.
+std::string general_digits(double magnitude, int precision) {
+  std::string digits = format_float(magnitude, 'g', precision, false);
+  if (!std::isfinite(magnitude) || digits.find_first_of(".e") != std::string::npos) return digits;
+  if (static_cast<int>(digits.size()) < precision) return digits + ".0";
+  digits = format_float(magnitude, 'e', precision - 1, false);
+  const size_t mark = digits.find('e');
+  if (digits.find('.') == std::string::npos) return digits;
+  const size_t last = digits.find_last_not_of('0', mark - 1);
+  return digits.erase(last + (digits[last] == '.' ? 0 : 1), mark - last - (digits[last] == '.' ? 0 : 1));
+}
+
 std::string format_number(Interpreter& in, double value, const Spec& spec) {
   const double magnitude = std::abs(value);
   const bool negative = std::signbit(value) && !std::isnan(value);
@@ -100,7 +113,9 @@ std::string format_number(Interpreter& in, double value, const Spec& spec) {
   } else if (spec.type == '\0' && !spec.precision) {
     digits = float_text(magnitude);
   } else if (spec.type == '\0') {
-    raise("a float format without a type but with a precision is not supported; name 'f', 'e' or 'g'");
+    digits = general_digits(magnitude, static_cast<int>(std::max<int64_t>(*spec.precision, 1)));
+  } else if (spec.type == 'n') {
+    digits = format_float(magnitude, 'g', static_cast<int>(spec.precision.value_or(6)), spec.alternate);
   } else if (std::string_view("eEfFgG").find(spec.type) != std::string_view::npos) {
     digits = format_float(magnitude, spec.type, static_cast<int>(spec.precision.value_or(6)), spec.alternate);
   } else {
@@ -109,11 +124,26 @@ std::string format_number(Interpreter& in, double value, const Spec& spec) {
   return layout_number(in, spec, negative, "", grouped(std::move(digits), spec.group, 3));
 }
 
+std::string format_character(Interpreter& in, int64_t value, const Spec& spec) {
+  if (spec.sign != '-') raise("Sign not allowed with integer format specifier 'c'");
+  if (spec.alternate) raise("Alternate form (#) not allowed with integer format specifier 'c'");
+  if (value < 0 || value > 0x10FFFF) raise("%c arg not in range(0x110000)");
+  if (value >= 0xD800 && value <= 0xDFFF) raise("a lone surrogate is not supported");
+  std::string text;
+  append_utf8(text, static_cast<char32_t>(value));
+  return pad(in, std::move(text), spec.width,
+             spec.align != '\0' ? spec.align
+             : spec.zero        ? '='
+                                : '>',
+             spec.zero && spec.align == '\0' ? "0" : spec.fill, 0);
+}
+
 std::string format_integer(Interpreter& in, int64_t value, const Spec& spec) {
   if (std::string_view("eEfFgG%").find(spec.type) != std::string_view::npos && spec.type != '\0') {
     return format_number(in, static_cast<double>(value), spec);
   }
   if (spec.precision) raise("Precision not allowed in integer format specifier");
+  if (spec.type == 'c') return format_character(in, value, spec);
   int base = 10;
   switch (spec.type) {
     case '\0':
@@ -182,12 +212,14 @@ class BraceFormatter {
     if (name.size() < text.size() && text[name.size()] == '!') {
       const std::string_view conversion = text.substr(name.size() + 1, std::min(colon, text.size()) - name.size() - 1);
       std::string shown;
-      if (conversion == "r")
-        append_repr(in_, shown, value);
-      else if (conversion == "s")
+      if (conversion == "s") {
         append_text(in_, shown, value);
-      else
+      } else if (conversion == "r" || conversion == "a") {
+        append_repr(in_, shown, value);
+        if (conversion == "a") shown = ascii_text(shown);
+      } else {
         raise("Unknown conversion specifier '{}'", conversion);
+      }
       value = in_.make_string(std::move(shown));
     }
     return format_value(in_, value, spec);

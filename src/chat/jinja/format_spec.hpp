@@ -20,4 +20,7 @@ std::string pad(Interpreter& in, std::string text, int64_t width, char align, st
 // Digits of `value` in base 2, 8, 10 or 16, without a sign.
 std::string integer_digits(int64_t value, int base, bool upper);
 
+// ascii() of what repr() gave: code points beyond ASCII as \x, \u or \U escapes.
+std::string ascii_text(std::string_view text);
+
 }  // namespace minfer::chat::jinja

@@ -39,7 +39,7 @@ Value global_range(In& in, const Args& args) {
   if (size > static_cast<uint64_t>(kMaxRange)) {
     raise("Range too big. The sandbox blocks ranges larger than MAX_RANGE ({}).", kMaxRange);
   }
-  return make_object<RangeObject>(start, step, static_cast<int64_t>(size));
+  return make_object<RangeObject>(start, stop, step, static_cast<int64_t>(size));
 }
 
 // dict(mapping or pairs, **more), shared by dict and namespace.
@@ -48,6 +48,7 @@ Dict dict_of(In& in, const Args& args) {
   Dict dict;
   if (!args.positional.empty()) {
     const Value& source = args.positional.front();
+    if (source.is_undefined()) fail_undefined(source);
     if (source.is(Kind::dict)) {
       in.step(source.as_dict().size());
       dict = source.as_dict();

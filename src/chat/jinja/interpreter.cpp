@@ -35,9 +35,7 @@ Interpreter::Interpreter(const Program& program, const Value& variables, const R
     } else if (const GlobalFunction function = find_global(name); function != nullptr) {
       context_.push_back(make_object<FunctionObject>("global", function));
     } else {
-      Value undefined = make_object<UndefinedObject>();
-      as<UndefinedObject>(undefined).name = name;
-      context_.push_back(std::move(undefined));
+      context_.push_back(undefined_name(name));
     }
   }
 }
@@ -234,7 +232,7 @@ Interpreter::Flow Interpreter::execute_loop(const Stmt& stmt, const Value& itera
     as<LoopObject>(loop).recursive = &stmt;
     as<LoopObject>(loop).scope = scope_;
   }
-  bool ran = false;
+  bool ran = false;  // some item's body to its end: as in jinja2, a loop left before that runs its else
   Flow flow = execute_loop_body(stmt, loop, ran);
   if (!ran && flow == Flow::normal && !stmt.else_body.empty()) {
     const Inside inside(*this, scope_);
@@ -247,7 +245,6 @@ Interpreter::Flow Interpreter::execute_loop_body(const Stmt& stmt, const Value& 
   auto& state = as<LoopObject>(loop);
   Inside inside(*this, scope_);
   while (state.advance()) {
-    ran = true;
     step();
     inside.renew();
     scope_->variables.emplace_back(kLoopSlot, loop);
@@ -255,11 +252,13 @@ Interpreter::Flow Interpreter::execute_loop_body(const Stmt& stmt, const Value& 
     const Flow flow = execute(stmt.body);
     line_ = stmt.line;
     if (flow == Flow::break_loop) break;
+    if (flow == Flow::normal) ran = true;
   }
   return Flow::normal;
 }
 
 Interpreter::Flow Interpreter::execute_assign_block(const Stmt& stmt) {
+  if (stmt.hides) assign(*stmt.target, undefined_name(stmt.target->text));
   Capture capture(*this);
   Flow flow = Flow::normal;
   {

@@ -45,8 +45,14 @@ class Lexer {
   explicit Lexer(std::string_view source) : source_(normalize(source)), text_(source_) {}
 
   std::vector<Token> run() {
-    while (at_ < text_.size()) lex_root();
-    add(TokenKind::end, "");
+    try {
+      while (at_ < text_.size()) lex_root();
+    } catch (SyntaxError& error) {
+      tokens_.push_back(Token{TokenKind::failure, error.line, std::move(error.message)});
+      return std::move(tokens_);
+    }
+    const int last_line = tokens_.empty() ? 1 : tokens_.back().line;
+    tokens_.push_back(Token{TokenKind::end, last_line, ""});
     return std::move(tokens_);
   }
 
@@ -348,6 +354,7 @@ std::string describe(const Token& token) {
       return "end of template";
     case TokenKind::name:
     case TokenKind::op:
+    case TokenKind::failure:
       break;
   }
   return token.text;

@@ -22,8 +22,9 @@ enum class TokenKind : uint8_t {
   string,
   integer,
   floating,
-  op,   // text holds the operator
-  end,  // end of the template
+  op,       // text holds the operator
+  end,      // end of the template
+  failure,  // the text goes on wrongly: `text` is the message, raised where the parser comes to it
 };
 
 struct Token {
@@ -40,7 +41,8 @@ struct Token {
 // "name 'x'", "'|'", "end of statement block", ...
 std::string describe(const Token& token);
 
-// The tokens, ending with one `end`. Throws SyntaxError (failure.hpp).
+// The tokens, ending with one `end` or `failure`: what the parser refuses earlier is told first, as jinja2 does, which
+// makes tokens one by one.
 std::vector<Token> tokenize(std::string_view source);
 
 }  // namespace minfer::chat::jinja

@@ -42,19 +42,20 @@ Value copy(In&, const Value& self, const Args& args) {
 
 Value list_count(In& in, const Value& self, const Args& arguments) {
   const auto args = bind(arguments, 1, "value");
-  in.step(self.items().size());
+  const std::vector<Value> items = in.collect(self);
   return Value::integer(
-      std::count_if(self.items().begin(), self.items().end(), [&](const Value& item) { return equal(item, args[0]); }));
+      std::count_if(items.begin(), items.end(), [&](const Value& item) { return equal(item, args[0]); }));
 }
 
 Value list_index(In& in, const Value& self, const Args& arguments) {
   const auto args = bind(arguments, 1, "value", "start", "stop");
-  const auto size = static_cast<int64_t>(self.items().size());
+  const std::vector<Value> items = in.collect(self);
+  const auto size = static_cast<int64_t>(items.size());
   const auto clip = [&](int64_t bound) { return std::clamp<int64_t>(bound < 0 ? bound + size : bound, 0, size); };
   const int64_t stop = clip(args.integer(2, size));
   for (int64_t index = clip(args.integer(1, 0)); index < stop; ++index) {
     in.step();
-    if (equal(self.items()[static_cast<size_t>(index)], args[0])) return Value::integer(index);
+    if (equal(items[static_cast<size_t>(index)], args[0])) return Value::integer(index);
   }
   raise("the value is not in the {}", type_name(self));
 }
@@ -111,6 +112,7 @@ const MethodEntry* find_method_entry(const Value& self, std::string_view name) {
     default:
       break;
   }
+  if (is_object(self, ObjectType::range)) return find_entry(kTupleMethods, name);
   if (is_object(self, ObjectType::loop)) return find_entry(kLoopMethods, name);
   if (is_object(self, ObjectType::cycler)) return find_entry(kCyclerMethods, name);
   return nullptr;

@@ -1,5 +1,5 @@
 // Methods of str. Results of methods on text marked safe keep the mark, as Markup's do. Oracle: CPython 3.11.
-// Left out: encode, maketrans, translate, expandtabs, isidentifier, isprintable.
+// Left out: encode, maketrans, translate.
 #include <unicode/uchar.h>
 
 #include <algorithm>
@@ -271,12 +271,54 @@ Value titled(In& in, const Value& self, const Args& args) {
                         to_upper(self.as_string()) != lower.as_string());
 }
 
+Value printable(In& in, const Value& self, const Args& args) {
+  return self.as_string().empty() ? Value::boolean(true) : all_of<is_printable>(in, self, args);
+}
+
+Value identifier(In& in, const Value& self, const Args& args) {
+  expect_none(args);
+  const std::string& text = self.as_string();
+  in.step(text.size() / 16);
+  bool all = !text.empty();
+  for (size_t at = 0; all && at < text.size();) {
+    const UProperty property = at == 0 ? UCHAR_XID_START : UCHAR_XID_CONTINUE;
+    const auto code = static_cast<UChar32>(next_code_point(text, at));
+    all = code == '_' || u_hasBinaryProperty(code, property) != 0;
+  }
+  return Value::boolean(all);
+}
+
+Value tabs_expanded(In& in, const Value& self, const Args& arguments) {
+  const int64_t size = bind(arguments, 0, "tabsize").integer(0, 8);
+  const std::string& text = self.as_string();
+  in.reserve_text(text.size());
+  std::string out;
+  int64_t column = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    const char32_t code = next_code_point(text, at);
+    if (code == '\t') {
+      const int64_t blanks = size > 0 ? size - column % size : 0;
+      in.step();
+      const size_t grown = out.size() + static_cast<size_t>(blanks);
+      if (grown > in.options().limits.max_text_bytes) in.reserve_text(grown);
+      out.append(static_cast<size_t>(blanks), ' ');
+      column += blanks;
+      continue;
+    }
+    out.append(text, begin, at - begin);
+    column = code == '\n' || code == '\r' ? 0 : column + 1;
+  }
+  return same_kind(in, self, std::move(out));
+}
+
 constexpr MethodEntry kStringMethods[] = {
     {"capitalize", mapped<capitalize>},
     {"casefold", mapped<fold_case>},
     {"center", padded<Align::center>},
     {"count", counted},
     {"endswith", affixed<true>},
+    {"expandtabs", tabs_expanded},
     {"find", found<false>},
     {"format", formatted},
     {"index", indexed<false>},
@@ -285,8 +327,10 @@ constexpr MethodEntry kStringMethods[] = {
     {"isascii", ascii},
     {"isdecimal", all_of<is_decimal>},
     {"isdigit", all_of<is_digit>},
+    {"isidentifier", identifier},
     {"islower", cased<false>},
     {"isnumeric", all_of<is_numeric>},
+    {"isprintable", printable},
     {"isspace", all_of<is_space>},
     {"istitle", titled},
     {"isupper", cased<true>},

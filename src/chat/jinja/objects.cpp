@@ -46,6 +46,12 @@ bool LoopObject::advance() {
   return true;
 }
 
+Value undefined_name(std::string name) {
+  Value value = make_object<UndefinedObject>();
+  as<UndefinedObject>(value).name = std::move(name);
+  return value;
+}
+
 Value undefined_hint(std::string message) {
   Value value = make_object<UndefinedObject>();
   as<UndefinedObject>(value).hint = std::move(message);

@@ -52,11 +52,11 @@ struct UndefinedObject : JinjaObject {
 };
 
 struct RangeObject : JinjaObject {
-  RangeObject(int64_t start_in, int64_t step_in, int64_t size_in)
-      : JinjaObject(ObjectType::range, 1), start(start_in), step(step_in), size(size_in) {}
+  RangeObject(int64_t start_in, int64_t stop_in, int64_t step_in, int64_t size_in)
+      : JinjaObject(ObjectType::range, 1), start(start_in), stop(stop_in), step(step_in), size(size_in) {}
   Value at(int64_t index) const { return Value::integer(start + step * index); }
   bool equals(const Object& other) const override;  // the same numbers
-  int64_t start, step, size;
+  int64_t start, stop, step, size;
 };
 
 // dict.keys(), .values(), .items().
@@ -173,6 +173,7 @@ Value make_object(Args&&... args) {
   return Value::object(kind, std::move(object));
 }
 
+Value undefined_name(std::string name);
 Value undefined_hint(std::string message);
 Value undefined_attribute(const Value& owner, const std::string& name);
 

@@ -242,7 +242,7 @@ int64_t slice_bound(const Value& bound) {
 }
 
 struct SliceRange {
-  int64_t start, step, count;
+  int64_t start, stop, step, count;
 };
 
 // As PySlice_AdjustIndices.
@@ -261,7 +261,7 @@ SliceRange slice_range(int64_t size, const Value* start, const Value* stop, cons
   int64_t count = 0;
   if (backwards && last < first) count = (first - last - 1) / (stride == INT64_MIN ? INT64_MAX : -stride) + 1;
   if (!backwards && first < last) count = (last - first - 1) / stride + 1;
-  return {first, stride, count};
+  return {first, last, stride, count};
 }
 
 Value slice_text(Interpreter& in, const Value& container, const SliceRange& range) {
@@ -436,8 +436,8 @@ Value slice(Interpreter& in, const Value& container, const Value* start, const V
   if (container.is_string()) return slice_text(in, container, range);
   if (is_range) {
     const auto& source = as<RangeObject>(container);
-    return make_object<RangeObject>(source.start + source.step * range.start,
-                                    range.count > 1 ? source.step * range.step : source.step, range.count);
+    return make_object<RangeObject>(source.start + source.step * range.start, source.start + source.step * range.stop,
+                                    source.step * range.step, range.count);
   }
   std::vector<Value> items;
   in.reserve_items(static_cast<size_t>(range.count));

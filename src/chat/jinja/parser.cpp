@@ -20,10 +20,25 @@ constexpr std::array<std::string_view, 5> kRefused = {"include", "import", "from
 
 Parser::Parser(std::string_view source) : tokens_(tokenize(source)) {
   for (const char* name : {"loop", "caller", "kwargs", "varargs"}) slot_of(name);
+  valid(current());
+}
+
+const Token& Parser::valid(const Token& token) const {
+  if (token.kind == TokenKind::failure) syntax_error(token.line, "{}", token.text);
+  return token;
+}
+
+Token Parser::take() {
+  Token taken = current();
+  if (at_ + 1 < tokens_.size()) ++at_;
+  valid(current());
+  return taken;
 }
 
 Program Parser::parse() {
+  open_frame();
   program_.body = parse_body({});
+  close_frame();
   if (!unknown_.empty()) syntax_error(unknown_.front().line, "{}", unknown_.front().message);
   return std::move(program_);
 }
@@ -31,7 +46,27 @@ Program Parser::parse() {
 int Parser::slot_of(const std::string& name) {
   const auto [place, added] = slots_.emplace(name, static_cast<int>(program_.names.size()));
   if (added) program_.names.push_back(name);
+  if (!frames_.empty()) frames_.back().names.insert(place->second);
   return place->second;
+}
+
+void Parser::close_frame() {
+  Frame frame = std::move(frames_.back());
+  frames_.pop_back();
+  std::erase_if(frame.from_within, [&](const NewName& name) { return frame.names.contains(name.slot); });
+  for (std::vector<NewName>* names : {&frame.made, &frame.from_within}) {
+    for (const NewName& name : *names) {
+      if (frames_.empty())
+        name.stmt->hides = true;
+      else
+        frames_.back().from_within.push_back(name);
+    }
+  }
+}
+
+void Parser::note_set_block(Stmt& stmt, int slot, bool known) {
+  // In an `if`, jinja2 takes the name from outside where some branch does not set it.
+  if (!known && !conditional_) frames_.back().made.push_back({&stmt, slot});
 }
 
 bool Parser::skip_name(std::string_view name) {
@@ -88,17 +123,23 @@ Body Parser::parse_body(const Ends& ends) {
       const Token& tag = current();
       if (tag.kind == TokenKind::name && std::find(ends.begin(), ends.end(), tag.text) != ends.end()) return body;
       if (tag.kind != TokenKind::name) syntax_error(tag.line, "tag name expected");
+      open_.push_back(tag.text);
       auto stmt = parse_statement();
+      open_.pop_back();
       if (stmt == nullptr) unknown_tag(current(), ends);
       body.push_back(std::move(stmt));
       expect_kind(TokenKind::block_end, "end of statement block");
     }
   }
   if (!ends.empty()) {
-    syntax_error(current().line, "Unexpected end of template. Jinja was looking for the following tags: '{}'.",
-                 fmt::join(ends, "' or '"));
+    syntax_error(current().line, "Unexpected end of template. Jinja was looking for the following tags: '{}'.{}",
+                 fmt::join(ends, "' or '"), innermost());
   }
   return body;
+}
+
+std::string Parser::innermost() const {
+  return open_.empty() ? "" : fmt::format(" The innermost block that needs to be closed is '{}'.", open_.back());
 }
 
 // The rest of the opening tag, then the body.
@@ -106,16 +147,26 @@ Body Parser::parse_block_body(const Ends& ends) {
   const Nested nested(*this);
   skip_op(":");
   expect_kind(TokenKind::block_end, "end of statement block");
-  return parse_body(ends);
+  looking_.push_back(ends);
+  Body body = parse_body(ends);
+  looking_.pop_back();
+  return body;
 }
 
 void Parser::unknown_tag(const Token& token, const Ends& ends) {
   if (std::find(kRefused.begin(), kRefused.end(), token.text) != kRefused.end()) {
     syntax_error(token.line, "the statement '{}' is not supported in chat templates", token.text);
   }
-  if (ends.empty()) syntax_error(token.line, "Encountered unknown tag '{}'.", token.text);
-  syntax_error(token.line, "Encountered unknown tag '{}'. Jinja was looking for the following tags: '{}'.", token.text,
-               fmt::join(ends, "' or '"));
+  std::string looking;
+  const auto ends_one = [&](const Ends& some) { return std::find(some.begin(), some.end(), token.text) != some.end(); };
+  if (std::any_of(looking_.begin(), looking_.end(), ends_one)) {
+    looking = fmt::format(
+        " You probably made a nesting mistake. Jinja is expecting this tag, but currently looking for '{}'.",
+        fmt::join(ends, "' or '"));
+  } else if (!ends.empty()) {
+    looking = fmt::format(" Jinja was looking for the following tags: '{}'.", fmt::join(ends, "' or '"));
+  }
+  syntax_error(token.line, "Encountered unknown tag '{}'.{}{}", token.text, looking, innermost());
 }
 
 // Null where the current name begins no statement.
@@ -188,12 +239,15 @@ std::unique_ptr<Stmt> Parser::parse_for() {
 std::unique_ptr<Stmt> Parser::parse_set() {
   auto stmt = make_stmt(StmtKind::assign);
   take();
+  const auto slot = slots_.find(current().text);
+  const bool known = slot != slots_.end() && frames_.back().names.contains(slot->second);
   stmt->target = parse_target(true, "");
   if (skip_op("=")) {
     stmt->expr = parse_tuple(true, "", false);
     return stmt;
   }
   stmt->kind = StmtKind::assign_block;
+  if (stmt->target->kind == ExprKind::name) note_set_block(*stmt, stmt->target->slot, known);
   const Isolated isolated(*this, false);
   while (skip_op("|")) stmt->expr = parse_filter(std::move(stmt->expr));
   stmt->body = parse_block_body({"endset"});

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,9 +30,25 @@ class Parser {
     std::string message;
   };
   using Ends = std::vector<std::string_view>;
+  // A set block whose name its own frame does not know before it.
+  struct NewName {
+    Stmt* stmt;
+    int slot;
+  };
+  // The names of one body, as jinja2's compiler sees them: a set block makes its name undefined for its own body,
+  // unless the body around it has named it before or a body further out names it anywhere.
+  struct Frame {
+    std::set<int> names;
+    std::vector<NewName> made;         // in this frame
+    std::vector<NewName> from_within;  // in frames inside it
+  };
+  void open_frame() { frames_.emplace_back(); }
+  void close_frame();
+  void note_set_block(Stmt& stmt, int slot, bool known);
 
   // parser.cpp: statements
   Body parse_body(const Ends& ends);
+  std::string innermost() const;  // for messages: the tag to be closed
   Body parse_block_body(const Ends& ends);
   std::unique_ptr<Stmt> parse_statement();
   std::unique_ptr<Stmt> make_stmt(StmtKind kind) const;
@@ -86,8 +103,9 @@ class Parser {
   ExprPtr finish(ExprPtr node);  // computes and limits the depth
 
   const Token& current() const { return tokens_[at_]; }
-  const Token& look() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
-  Token take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }
+  const Token& look() const { return valid(tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]); }
+  Token take();
+  const Token& valid(const Token& token) const;  // throws what a failed token says
   bool skip_name(std::string_view name);
   bool skip_op(std::string_view op);
   void expect_op(std::string_view op);
@@ -101,7 +119,10 @@ class Parser {
   int loops_ = 0;             // loops around the current statement in the same function
   bool conditional_ = false;  // inside an if: an unknown filter fails when it is reached only
   std::vector<Unknown> unknown_;
+  std::vector<Frame> frames_;
   std::vector<MacroDefinition*> macros_;  // whose bodies are being parsed
+  std::vector<std::string> open_;         // the tags that are being parsed
+  std::vector<Ends> looking_;             // the end tags of the bodies that are being parsed
   std::map<std::string, int, std::less<>> slots_;
   Program program_;
 };

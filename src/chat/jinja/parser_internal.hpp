@@ -27,8 +27,10 @@ class Parser::Isolated {
       : parser_(parser), conditional_(parser.conditional_), loops_(parser.loops_) {
     parser_.conditional_ = false;
     if (is_function) parser_.loops_ = 0;
+    parser_.open_frame();
   }
   ~Isolated() {
+    parser_.close_frame();
     parser_.conditional_ = conditional_;
     parser_.loops_ = loops_;
   }

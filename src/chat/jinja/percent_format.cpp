@@ -24,6 +24,21 @@ std::string pad(Interpreter& in, std::string text, int64_t width, char align, st
   return fill_times(left) + text + fill_times(missing - left);
 }
 
+std::string ascii_text(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const char32_t code = next_code_point(text, at);
+    if (code < 0x80) {
+      out += static_cast<char>(code);
+    } else {
+      const int digits = code < 0x100 ? 2 : code < 0x10000 ? 4 : 8;
+      const char letter = code < 0x100 ? 'x' : code < 0x10000 ? 'u' : 'U';
+      fmt::format_to(std::back_inserter(out), "\\{}{:0{}x}", letter, static_cast<uint32_t>(code), digits);
+    }
+  }
+  return out;
+}
+
 std::string integer_digits(int64_t value, int base, bool upper) {
   const uint64_t magnitude = value < 0 ? uint64_t{0} - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   switch (base) {
@@ -76,7 +91,10 @@ class PercentFormatter {
   }
 
  private:
-  bool is_mapping_like() const { return value_.is(Kind::list); }
+  // What Python's check takes for a mapping, which need not be used up: all with item access but text and tuples.
+  bool is_mapping_like() const {
+    return value_.is(Kind::list) || value_.is_undefined() || is_object(value_, ObjectType::range);
+  }
 
   char peek() const {
     if (at_ >= format_.size()) raise("incomplete format");
@@ -186,12 +204,13 @@ class PercentFormatter {
   }
 
   std::string convert_text(const Directive& directive, const Value& value) {
-    if (directive.type == 'a') raise("the format character 'a' is not supported");
     std::string text;
-    if (directive.type == 'r')
-      append_repr(in_, text, value);
-    else
+    if (directive.type == 's') {
       text = in_.text_of(value);
+    } else {
+      append_repr(in_, text, value);
+      if (directive.type == 'a') text = ascii_text(text);
+    }
     if (directive.precision) text.resize(byte_offset(text, static_cast<size_t>(*directive.precision)));
     return pad(in_, std::move(text), directive.width, directive.left ? '<' : '>', " ", 0);
   }

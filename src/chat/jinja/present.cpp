@@ -87,7 +87,7 @@ class ReprWriter {
     switch (object_of(value).type) {
       case ObjectType::range: {
         const auto& range = as<RangeObject>(value);
-        fmt::format_to(std::back_inserter(out_), "range({}, {}", range.start, range.start + range.step * range.size);
+        fmt::format_to(std::back_inserter(out_), "range({}, {}", range.start, range.stop);
         if (range.step != 1) fmt::format_to(std::back_inserter(out_), ", {}", range.step);
         out_ += ')';
         break;
@@ -101,6 +101,11 @@ class ReprWriter {
         write_dict(as<NamespaceObject>(value).attributes);
         out_ += '>';
         break;
+      case ObjectType::loop: {
+        const int64_t length = in_.get_attribute(value, "length").as_int();
+        fmt::format_to(std::back_inserter(out_), "<LoopContext {}/{}>", as<LoopObject>(value).index0 + 1, length);
+        break;
+      }
       case ObjectType::macro:
         out_ += "<Macro " + quote(as<MacroObject>(value).definition.name) + ">";
         break;
