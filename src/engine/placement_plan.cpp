@@ -47,9 +47,9 @@ graph::KvSpec with_layers(graph::KvSpec spec, int64_t first, int64_t layers) {
 }
 
 // The model's graph cut where parts begin.
-std::vector<graph::Part> cut(const model::Model& model, const graph::StepShape& shape,
+std::vector<graph::Part> cut(const model::Model& model, const graph::StepShape& shape, int64_t context,
                              std::span<const int64_t> first_layers) {
-  const graph::Graph graph = model.build_graph(shape);
+  const graph::Graph graph = model.build_graph(shape, context);
   const auto placed = graph::place(graph, model.weight_shapes(), first_layers);
   return graph::split(graph, model.weight_shapes(), placed, first_layers.size());
 }
@@ -131,7 +131,8 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
   std::vector<int64_t> begins = {0};
   if (first > 0) begins.push_back(first);
   if (first + layers < model.config().layers) begins.push_back(first + layers);
-  const graph::Part whole = std::move(cut(model, largest_shape(options), begins)[first > 0 ? 1 : 0]);
+  const graph::Part whole =
+      std::move(cut(model, largest_shape(options), options.context_tokens, begins)[first > 0 ? 1 : 0]);
 
   PartPlan part{index, first, layers, roles_in(whole.graph, model.weights()), {}, {}, {}, {}, 0, {}};
   for (size_t i = 0; i < part.roles.size(); ++i) {
@@ -149,7 +150,7 @@ PartPlan plan_part(const model::Model& model, Devices devices, size_t index, int
   for (graph::StepShape shape : regime_shapes(part, device, options)) {
     for (const graph::StepKind kind : {graph::StepKind::mixed, graph::StepKind::hidden}) {
       shape.kind = kind;
-      const graph::Part cut_part = std::move(cut(model, shape, begins)[first > 0 ? 1 : 0]);
+      const graph::Part cut_part = std::move(cut(model, shape, options.context_tokens, begins)[first > 0 ? 1 : 0]);
       add_regime(part, device, for_device(model, device, cut_part.graph, options.fuse));
     }
   }
@@ -293,7 +294,7 @@ std::vector<graph::Part> part_graphs(const model::Model& model, Devices devices,
                                      const graph::StepShape& shape, bool fuse) {
   std::vector<int64_t> first_layers;
   for (const PartPlan& part : parts) first_layers.push_back(part.first_layer);
-  std::vector<graph::Part> graphs = cut(model, shape, first_layers);
+  std::vector<graph::Part> graphs = cut(model, shape, parts[0].kv.sequence_tokens, first_layers);
   for (size_t p = 0; p < graphs.size(); ++p) {
     graphs[p].graph = for_device(model, *devices[parts[p].device], graphs[p].graph, fuse);
   }

@@ -36,7 +36,11 @@ int64_t group_pages(int64_t window, const RunnerOptions& options) {
 }  // namespace
 
 graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options) {
-  graph::KvSpec spec{model.kv_layers(), {}, options.key_format, options.value_format, options.context_tokens,
+  graph::KvSpec spec{model.kv_layers(options.context_tokens),
+                     {},
+                     options.key_format,
+                     options.value_format,
+                     options.context_tokens,
                      options.outputs};
   for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
     const int64_t window = spec.layers[layer].window;

@@ -47,6 +47,7 @@ struct RopeAnglesAttributes {
   // Multiplies them further by 1 + temperature * ln(1 + floor(position / temperature_length)); 0: does not.
   float temperature = 0.0F;
   int64_t temperature_length = 0;
+  bool operator==(const RopeAnglesAttributes&) const = default;
 };
 struct RopeAttributes {
   int64_t heads;

@@ -15,6 +15,13 @@
 
 namespace minfer::model {
 
+// Rows of a matrix in a file that several weights of a graph share.
+struct Slice {
+  std::string tensor;  // none: the weight is a tensor of its own
+  int64_t first_row = 0;
+  int64_t rows = 0;  // of the whole tensor
+};
+
 // A tensor that the architecture uses: a matrix of `rows` outputs by `cols` inputs, or a vector of `cols`; of experts
 // one behind the other.
 struct WeightRow {
@@ -24,6 +31,7 @@ struct WeightRow {
   int64_t cols;
   bool optional = false;
   int64_t experts = 1;
+  Slice slice = {};
 };
 
 struct Architecture {
@@ -46,5 +54,17 @@ extern const Architecture kQwen2Moe;
 extern const Architecture kQwen3Moe;
 extern const Architecture kGemma3;
 extern const Architecture kGptOss;
+extern const Architecture kGemma;
+extern const Architecture kGemma2;
+extern const Architecture kMistral3;
+extern const Architecture kPhi3;
+extern const Architecture kGranite;
+extern const Architecture kOlmo2;
+extern const Architecture kSmolLm3;
+extern const Architecture kGlm4;
+extern const Architecture kStarCoder2;
+extern const Architecture kStableLm;
+extern const Architecture kCohere2;
+extern const Architecture kExaone4;
 
 }  // namespace minfer::model

@@ -16,15 +16,27 @@ struct Rope {
   int64_t dims = 0;  // rotated elements of a head, even
   float base = 10000.0F;
 
-  enum class Scaling { none, linear, yarn } scaling = Scaling::none;
+  enum class Scaling { none, linear, yarn, longrope } scaling = Scaling::none;
   float factor = 1.0F;           // positions are divided by it (linear), or stretched by parts (yarn)
-  int64_t original_context = 0;  // yarn: tokens that the model was first trained for
+  int64_t original_context = 0;  // yarn, longrope: tokens that the model was first trained for
   float yarn_beta_fast = 32.0F;
   float yarn_beta_slow = 1.0F;
   bool yarn_truncated = true;             // the ramp begins and ends at whole pairs
-  float yarn_attention_factor = 1.0F;     // multiplies yarn's own 1 + 0.1 ln(factor)
+  float yarn_log_multiplier = 0.0F;       // m: yarn's own magnitude is divided by 1 + 0.1 m ln(factor)
+  float yarn_attention_factor = 1.0F;     // multiplies yarn's own magnitude; longrope's
   std::vector<float> frequency_divisors;  // llama3 scaling: one a rotated pair, from rope_freqs.weight; empty: none
+  std::vector<float> long_divisors;       // longrope: those of a context beyond the original one
+
+  // Of a run whose sequences have up to `context` tokens.
+  Rope for_context(int64_t context) const {
+    Rope rope = *this;
+    if (scaling == Scaling::longrope && context > original_context) rope.frequency_divisors = long_divisors;
+    return rope;
+  }
 };
+
+// What brings a hidden state to one size: its root mean square, or its deviation from its mean.
+enum class Norm : uint8_t { rms, layer };
 
 // How the hidden states of a text's tokens become its embedding, as the file says (<architecture>.pooling_type).
 enum class Pooling : uint8_t { none, mean, first, last, rank };
@@ -41,9 +53,16 @@ struct Config {
   int64_t value_size = 0;
   int64_t vocabulary = 0;
   int64_t context_length = 0;  // tokens that the model was trained for
+  Norm norm = Norm::rms;
   float norm_eps = 0;
   float embedding_scale = 1.0F;
   float attention_scale = 0;
+  float attention_softcap = 0;  // scores become cap * tanh(score / cap); 0: stay
+  float logit_scale = 1.0F;
+  float logit_softcap = 0;  // of the scaled logits, alike
+  // Attention and feed-forward read one norm of the hidden state, and both are added to it.
+  bool is_parallel = false;
+  bool is_gated = true;  // feed-forward layers of gate, up and down; else of up and down
   Pooling pooling = Pooling::none;
   graph::Activation activation = graph::Activation::silu;
 
@@ -56,12 +75,18 @@ struct Config {
   graph::Gating gating = graph::Gating::softmax;
 
   Rope rope;
-  // Layers with a sliding window: every layer but each `window_period`th; none where window is 0.
+  // q is multiplied by 1 + temperature * ln(1 + floor(position / the rope's original context)); 0: is not.
+  float attention_temperature = 0;
+  int64_t no_rope_period = 0;  // each so manieth layer has no RoPE; 0: all have it
+  // Layers with a sliding window: every layer but each `window_period`th (0: every one); none where window is 0.
   int64_t window = 0;
   int64_t window_period = 0;
   Rope window_rope;
 
-  bool is_window_layer(int64_t layer) const { return window > 0 && (layer + 1) % window_period != 0; }
+  bool is_window_layer(int64_t layer) const {
+    return window > 0 && (window_period == 0 || (layer + 1) % window_period != 0);
+  }
+  bool has_rope(int64_t layer) const { return no_rope_period == 0 || (layer + 1) % no_rope_period != 0; }
 };
 
 // The largest sizes that a file may ask for: far above any published model. Their products can exceed 64 bits: what is

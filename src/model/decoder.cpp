@@ -45,11 +45,49 @@ void add_attention_weights(std::vector<WeightRow>& rows, const Config& config, i
   add_vector(rows, layer, "attn_output.bias", config.width, true);
 }
 
+void add_fused_attention_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer) {
+  const int64_t sizes[] = {config.heads * config.key_size, config.kv_heads * config.key_size,
+                           config.kv_heads * config.value_size};
+  const char* const parts[] = {"attn_q.weight", "attn_k.weight", "attn_v.weight"};
+  const int64_t all = sizes[0] + sizes[1] + sizes[2];
+  int64_t first = 0;
+  for (size_t i = 0; i < std::size(sizes); ++i) {
+    rows.push_back({block_name(layer, parts[i]),
+                    WeightRole::matrix,
+                    sizes[i],
+                    config.width,
+                    false,
+                    1,
+                    {block_name(layer, "attn_qkv.weight"), first, all}});
+    first += sizes[i];
+  }
+  rows.push_back(
+      {block_name(layer, "attn_output.weight"), WeightRole::matrix, config.width, config.heads * config.value_size});
+}
+
+void add_fused_ffn_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer) {
+  const std::string fused = block_name(layer, "ffn_up.weight");
+  const auto add = [&](std::string_view part, int64_t first) {
+    rows.push_back({block_name(layer, part),
+                    WeightRole::matrix,
+                    config.ffn_width,
+                    config.width,
+                    false,
+                    1,
+                    {fused, first, 2 * config.ffn_width}});
+  };
+  add("ffn_gate.weight", 0);
+  add("ffn_up.weight", config.ffn_width);
+  rows.push_back({block_name(layer, "ffn_down.weight"), WeightRole::matrix, config.width, config.ffn_width});
+}
+
 void add_ffn_weights(std::vector<WeightRow>& rows, const Config& config, int64_t layer) {
-  rows.push_back({block_name(layer, "ffn_gate.weight"), WeightRole::matrix, config.ffn_width, config.width});
+  if (config.is_gated) {
+    rows.push_back({block_name(layer, "ffn_gate.weight"), WeightRole::matrix, config.ffn_width, config.width});
+    add_vector(rows, layer, "ffn_gate.bias", config.ffn_width, true);
+  }
   rows.push_back({block_name(layer, "ffn_up.weight"), WeightRole::matrix, config.ffn_width, config.width});
   rows.push_back({block_name(layer, "ffn_down.weight"), WeightRole::matrix, config.width, config.ffn_width});
-  add_vector(rows, layer, "ffn_gate.bias", config.ffn_width, true);
   add_vector(rows, layer, "ffn_up.bias", config.ffn_width, true);
   add_vector(rows, layer, "ffn_down.bias", config.width, true);
 }
@@ -74,9 +112,56 @@ void add_vector(std::vector<WeightRow>& rows, int64_t layer, std::string_view pa
   rows.push_back({block_name(layer, part), WeightRole::vector, 1, length, optional, experts});
 }
 
+void add_norm(std::vector<WeightRow>& rows, const Config& config, int64_t layer, std::string_view part, bool biased) {
+  add_vector(rows, layer, std::string(part) + ".weight", config.width);
+  if (biased) add_vector(rows, layer, std::string(part) + ".bias", config.width);
+}
+
+void add_post_norms(std::vector<WeightRow>& rows, const Config& config, int64_t layer) {
+  add_norm(rows, config, layer, "post_attention_norm");
+  add_norm(rows, config, layer, "post_ffw_norm");
+}
+
+namespace {
+
+// The config's norm "<name>.weight", "<name>.bias" over groups as long as the weight; x where the model has none.
+ValueId norm(Builder& builder, const Config& config, const std::string& name, ValueId x) {
+  const auto weight = builder.find_weight(name + ".weight");
+  if (weight == graph::kNoWeight) return x;
+  const int64_t group = builder.weight_shape(weight).cols;
+  if (config.norm == Norm::rms) return builder.rms_norm(x, weight, config.norm_eps, group);
+  return builder.layer_norm(x, weight, builder.find_weight(name + ".bias"), config.norm_eps, group);
+}
+
+}  // namespace
+
 ValueId block_norm(Builder& builder, const Config& config, int64_t layer, std::string_view part, ValueId x) {
-  const auto weight = builder.weight(block_name(layer, part) + ".weight");
-  return builder.rms_norm(x, weight, config.norm_eps, config.width);
+  return norm(builder, config, block_name(layer, part), x);
+}
+
+std::vector<LayerAngles> layer_angles(Builder& builder, const Config& config) {
+  std::vector<std::pair<graph::RopeAnglesAttributes, ValueId>> tables;
+  const auto table = [&](const graph::RopeAnglesAttributes& attributes) {
+    for (const auto& [made, value] : tables) {
+      if (made == attributes) return value;
+    }
+    tables.emplace_back(attributes, builder.rope_angles(builder.input(graph::Input::positions), attributes));
+    return tables.back().second;
+  };
+  std::vector<LayerAngles> angles;
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    if (!config.has_rope(layer)) {
+      angles.emplace_back(graph::kNoValue);
+      continue;
+    }
+    const Rope& rope = config.is_window_layer(layer) ? config.window_rope : config.rope;
+    graph::RopeAnglesAttributes attributes = rope_frequencies(rope);
+    const ValueId k = table(attributes);
+    attributes.temperature = config.attention_temperature;
+    if (attributes.temperature != 0) attributes.temperature_length = rope.original_context;
+    angles.emplace_back(table(attributes), k);
+  }
+  return angles;
 }
 
 namespace {
@@ -87,34 +172,39 @@ ValueId project(Builder& builder, int64_t layer, std::string_view part, ValueId 
   return builder.linear(x, builder.weight(name + ".weight"), builder.find_weight(name + ".bias"));
 }
 
-// q or k: the projection, its per-head norm where the model has one, RoPE.
+// q or k: the projection, its norm where the model has one, RoPE.
 ValueId rotated_heads(Builder& builder, const Config& config, int64_t layer, std::string_view part, int64_t heads,
                       ValueId x, ValueId angles) {
-  ValueId y = project(builder, layer, part, x);
-  const auto norm = builder.find_weight(block_name(layer, part) + "_norm.weight");
-  if (norm != graph::kNoWeight) y = builder.rms_norm(y, norm, config.norm_eps, config.key_size);
-  return builder.rope(y, angles, {heads, config.key_size, config.rope.style});
+  const ValueId y = norm(builder, config, block_name(layer, part) + "_norm", project(builder, layer, part, x));
+  return angles == graph::kNoValue ? y : builder.rope(y, angles, {heads, config.key_size, config.rope.style});
 }
 
 }  // namespace
 
-ValueId attention_heads(Builder& builder, const Config& config, int64_t layer, ValueId x, ValueId angles) {
-  const ValueId q = rotated_heads(builder, config, layer, "attn_q", config.heads, x, angles);
-  const ValueId k = rotated_heads(builder, config, layer, "attn_k", config.kv_heads, x, angles);
+ValueId attention_heads(Builder& builder, const Config& config, int64_t layer, ValueId x, const LayerAngles& angles) {
+  const ValueId q = rotated_heads(builder, config, layer, "attn_q", config.heads, x, angles.q);
+  const ValueId k = rotated_heads(builder, config, layer, "attn_k", config.kv_heads, x, angles.k);
   const ValueId v = project(builder, layer, "attn_v", x);
   const int32_t index = static_cast<int32_t>(layer);
   const ValueId appended = builder.kv_append(k, v, index);
   const int64_t window = config.is_window_layer(layer) ? config.window : 0;
-  return builder.attention(
-      q, appended,
-      {index, config.heads, config.kv_heads, config.key_size, config.value_size, config.attention_scale, window, 0.0F},
-      builder.find_weight(block_name(layer, "attn_sinks.weight")));
+  return builder.attention(q, appended,
+                           {index, config.heads, config.kv_heads, config.key_size, config.value_size,
+                            config.attention_scale, window, config.attention_softcap},
+                           builder.find_weight(block_name(layer, "attn_sinks.weight")));
 }
 
+namespace {
+
+// The outputs' rows in the last layer, all before.
+ValueId output_rows(Builder& builder, const Config& config, int64_t layer, ValueId x) {
+  return layer + 1 < config.layers ? x : builder.gather_rows(x, builder.input(graph::Input::output_rows));
+}
+
+}  // namespace
+
 LayerRows layer_rows(Builder& builder, const Config& config, int64_t layer, ValueId x, ValueId heads) {
-  if (layer + 1 < config.layers) return {x, heads};
-  const ValueId rows = builder.input(graph::Input::output_rows);
-  return {builder.gather_rows(x, rows), builder.gather_rows(heads, rows)};
+  return {output_rows(builder, config, layer, x), output_rows(builder, config, layer, heads)};
 }
 
 ValueId attention_output(Builder& builder, int64_t layer, ValueId heads) {
@@ -133,6 +223,10 @@ ValueId gated_block(Builder& builder, const Config& config, int64_t layer, const
 }  // namespace
 
 ValueId ffn_block(Builder& builder, const Config& config, int64_t layer, ValueId x) {
+  if (!config.is_gated) {
+    const ValueId up = project(builder, layer, "ffn_up", x);
+    return project(builder, layer, "ffn_down", builder.activate(up, config.activation));
+  }
   return gated_block(builder, config, layer, "", x);
 }
 
@@ -156,22 +250,32 @@ ValueId add_experts(Builder& builder, const Config& config, int64_t layer, Value
 }
 
 ValueId output_head(Builder& builder, const Config& config, ValueId x) {
-  const ValueId normed = builder.rms_norm(x, builder.weight("output_norm.weight"), config.norm_eps, config.width);
+  const ValueId normed = norm(builder, config, "output_norm", x);
   if (builder.shape().kind == graph::StepKind::hidden) return normed;
   const auto output = builder.find_weight("output.weight");
-  return builder.linear(normed, output != graph::kNoWeight ? output : builder.weight("token_embd.weight"));
+  const ValueId logits =
+      builder.linear(normed, output != graph::kNoWeight ? output : builder.weight("token_embd.weight"));
+  if (config.logit_scale == 1.0F && config.logit_softcap == 0.0F) return logits;
+  return builder.scale(logits, {config.logit_scale, config.logit_softcap});
+}
+
+std::vector<WeightRow> decoder_weights(const Config& config, void (*add_layer)(std::vector<WeightRow>& rows,
+                                                                               const Config& config, int64_t layer)) {
+  std::vector<WeightRow> rows = model_weights(config);
+  for (int64_t layer = 0; layer < config.layers; ++layer) add_layer(rows, config, layer);
+  return rows;
 }
 
 std::vector<WeightRow> standard_weights(const Config& config, bool qkv_bias, bool head_norms) {
   std::vector<WeightRow> rows = model_weights(config);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    add_vector(rows, layer, "attn_norm.weight", config.width);
+    add_norm(rows, config, layer, "attn_norm");
     add_attention_weights(rows, config, layer, qkv_bias);
     if (head_norms) {
       add_vector(rows, layer, "attn_q_norm.weight", config.key_size);
       add_vector(rows, layer, "attn_k_norm.weight", config.key_size);
     }
-    add_vector(rows, layer, "ffn_norm.weight", config.width);
+    add_norm(rows, config, layer, "ffn_norm");
     if (config.experts > 0) {
       add_expert_weights(rows, config, layer);
     } else {
@@ -184,15 +288,22 @@ std::vector<WeightRow> standard_weights(const Config& config, bool qkv_bias, boo
 graph::Graph build_standard(Builder& builder, const Config& config) {
   ValueId x = builder.embed(builder.input(graph::Input::token_ids), builder.weight("token_embd.weight"),
                             config.embedding_scale);
-  const ValueId angles = builder.rope_angles(builder.input(graph::Input::positions), rope_frequencies(config.rope));
+  const std::vector<LayerAngles> angles = layer_angles(builder, config);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const ValueId normed = block_norm(builder, config, layer, "attn_norm", x);
-    const ValueId heads = attention_heads(builder, config, layer, normed, angles);
+    const ValueId heads = attention_heads(builder, config, layer, normed, angles[static_cast<size_t>(layer)]);
     const LayerRows rows = layer_rows(builder, config, layer, x, heads);
-    x = builder.add(rows.x, attention_output(builder, layer, rows.heads));
+    const ValueId mixed =
+        block_norm(builder, config, layer, "post_attention_norm", attention_output(builder, layer, rows.heads));
+    x = builder.add(rows.x, mixed);
+    if (config.is_parallel) {
+      x = builder.add(x, ffn_block(builder, config, layer, output_rows(builder, config, layer, normed)));
+      continue;
+    }
     const ValueId y = block_norm(builder, config, layer, "ffn_norm", x);
-    x = config.experts > 0 ? add_experts(builder, config, layer, x, y)
-                           : builder.add(x, ffn_block(builder, config, layer, y));
+    x = config.experts > 0
+            ? add_experts(builder, config, layer, x, y)
+            : builder.add(x, block_norm(builder, config, layer, "post_ffw_norm", ffn_block(builder, config, layer, y)));
   }
   return builder.finish(output_head(builder, config, x));
 }

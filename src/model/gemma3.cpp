@@ -7,12 +7,9 @@
 #include "model/arch.hpp"
 #include "model/decoder.hpp"
 #include "model/metadata.hpp"
-#include "model/rope.hpp"
 
 namespace minfer::model {
 namespace {
-
-using graph::ValueId;
 
 constexpr int64_t kWindowPeriod = 6;
 constexpr float kWindowRopeBase = 10000.0F;
@@ -27,8 +24,9 @@ Config read_config(const gguf::File& file) {
   if (config.layers == kLayersOf27B) {
     config.attention_scale = 1.0F / std::sqrt(static_cast<float>(config.width) / static_cast<float>(config.heads));
   }
-  config.window = meta.count("attention.sliding_window", kMaxContext);
-  config.window_period = meta.find_count("attention.sliding_window_pattern", kMaxLayers).value_or(kWindowPeriod);
+  meta.count("attention.sliding_window", kMaxContext);  // no model lacks it
+  read_window(file, kWindowPeriod, config);
+  config.window_rope = {};
   config.window_rope.style = config.rope.style;
   config.window_rope.dims = config.rope.dims;
   config.window_rope.base = meta.find_rope_base("rope.freq_base_swa").value_or(kWindowRopeBase);
@@ -37,34 +35,12 @@ Config read_config(const gguf::File& file) {
 
 std::vector<WeightRow> weights(const Config& config) {
   std::vector<WeightRow> rows = standard_weights(config, false, true);
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    add_vector(rows, layer, "post_attention_norm.weight", config.width);
-    add_vector(rows, layer, "post_ffw_norm.weight", config.width);
-  }
+  for (int64_t layer = 0; layer < config.layers; ++layer) add_post_norms(rows, config, layer);
   return rows;
-}
-
-graph::Graph build(graph::Builder& builder, const Config& config) {
-  const ValueId positions = builder.input(graph::Input::positions);
-  ValueId x = builder.embed(builder.input(graph::Input::token_ids), builder.weight("token_embd.weight"),
-                            config.embedding_scale);
-  const ValueId global_angles = builder.rope_angles(positions, rope_frequencies(config.rope));
-  const ValueId window_angles = builder.rope_angles(positions, rope_frequencies(config.window_rope));
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    const ValueId angles = config.is_window_layer(layer) ? window_angles : global_angles;
-    const ValueId normed = block_norm(builder, config, layer, "attn_norm", x);
-    const ValueId heads = attention_heads(builder, config, layer, normed, angles);
-    const LayerRows rows = layer_rows(builder, config, layer, x, heads);
-    ValueId y = attention_output(builder, layer, rows.heads);
-    x = builder.add(rows.x, block_norm(builder, config, layer, "post_attention_norm", y));
-    y = ffn_block(builder, config, layer, block_norm(builder, config, layer, "ffn_norm", x));
-    x = builder.add(x, block_norm(builder, config, layer, "post_ffw_norm", y));
-  }
-  return builder.finish(output_head(builder, config, x));
 }
 
 }  // namespace
 
-const Architecture kGemma3{"gemma3", read_config, weights, build};
+const Architecture kGemma3{"gemma3", read_config, weights, build_standard};
 
 }  // namespace minfer::model

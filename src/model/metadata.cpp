@@ -10,6 +10,13 @@
 #include "tensor/dtype.hpp"
 
 namespace minfer::model {
+namespace {
+
+constexpr std::string_view kFrequencies = "rope_freqs.weight";
+constexpr std::string_view kShortFactors = "rope_factors_short.weight";
+constexpr std::string_view kLongFactors = "rope_factors_long.weight";
+
+}  // namespace
 
 ArchMetadata::ArchMetadata(const gguf::File& file)
     : metadata_(file.metadata()), architecture_(file.metadata().require_string("general.architecture")) {}
@@ -52,23 +59,42 @@ float ArchMetadata::positive(std::string_view field) const {
 
 namespace {
 
-// The divisors of llama3's frequency scaling, which the file holds as an f32 tensor.
-std::vector<float> read_frequency_divisors(const gguf::File& file, int64_t pairs) {
-  const gguf::TensorInfo* tensor = file.find_tensor("rope_freqs.weight");
+// A tensor of divisors, one a rotated pair; empty where the file has none.
+std::vector<float> read_divisors(const gguf::File& file, std::string_view name, int64_t pairs) {
+  const gguf::TensorInfo* tensor = file.find_tensor(name);
   if (tensor == nullptr) return {};
   if (tensor->dtype != tensor::DType::f32 || tensor->dims != 1 || tensor->shape[0] != pairs) {
-    fail(ErrorCode::invalid_input, "{}: tensor rope_freqs.weight must be F32 with {} elements",
-         file.metadata().source(), pairs);
+    fail(ErrorCode::invalid_input, "{}: tensor {} must be F32 with {} elements", file.metadata().source(), name, pairs);
   }
   std::vector<float> divisors(static_cast<size_t>(pairs));
   tensor::dtype_info(tensor::DType::f32).dequantize(tensor->data, pairs, divisors.data());
   for (const float divisor : divisors) {
     if (!(std::isfinite(divisor) && divisor > 0)) {
-      fail(ErrorCode::invalid_input, "{}: tensor rope_freqs.weight has {}, expected finite numbers above 0",
-           file.metadata().source(), divisor);
+      fail(ErrorCode::invalid_input, "{}: tensor {} has {}, expected finite numbers above 0", file.metadata().source(),
+           name, divisor);
     }
   }
   return divisors;
+}
+
+// Divisors of a short and of a long context in place of llama3's; files of that scaling may lack its type.
+void read_long_rope(const gguf::File& file, const ArchMetadata& meta, int64_t context_length, Rope& rope) {
+  const std::string& source = file.metadata().source();
+  if (!rope.frequency_divisors.empty()) {
+    fail(ErrorCode::unsupported, "{}: has both rope_freqs.weight and {}", source, kShortFactors);
+  }
+  rope.frequency_divisors = read_divisors(file, kShortFactors, rope.dims / 2);
+  rope.long_divisors = read_divisors(file, kLongFactors, rope.dims / 2);
+  for (const auto& [divisors, name] :
+       {std::pair{&rope.frequency_divisors, kShortFactors}, {&rope.long_divisors, kLongFactors}}) {
+    if (divisors->empty()) {
+      fail(ErrorCode::invalid_input, "{}: tensor {} is missing; RoPE's scaling 'longrope' needs it with {} elements",
+           source, name, rope.dims / 2);
+    }
+  }
+  rope.scaling = Rope::Scaling::longrope;
+  rope.original_context = meta.find_count("rope.scaling.original_context_length", kMaxContext).value_or(context_length);
+  rope.yarn_attention_factor = meta.find_positive("rope.scaling.attn_factor").value_or(1.0F);
 }
 
 void read_rope_scaling(const ArchMetadata& meta, int64_t context_length, Rope& rope) {
@@ -79,7 +105,7 @@ void read_rope_scaling(const ArchMetadata& meta, int64_t context_length, Rope& r
     rope.scaling = Rope::Scaling::linear;
     rope.factor = *old_factor;
   }
-  if (!type || *type == "none") return;
+  if (!type || *type == "none" || *type == "longrope") return;
   rope.factor = meta.positive("rope.scaling.factor");
   if (*type == "linear") {
     rope.scaling = Rope::Scaling::linear;
@@ -89,11 +115,17 @@ void read_rope_scaling(const ArchMetadata& meta, int64_t context_length, Rope& r
         meta.find_count("rope.scaling.original_context_length", kMaxContext).value_or(context_length);
     rope.yarn_beta_fast = meta.find_positive("rope.scaling.yarn_beta_fast").value_or(32.0F);
     rope.yarn_beta_slow = meta.find_positive("rope.scaling.yarn_beta_slow").value_or(1.0F);
+    rope.yarn_log_multiplier = meta.find_positive("rope.scaling.yarn_log_multiplier").value_or(0.0F);
     rope.yarn_attention_factor = meta.find_positive("rope.scaling.attn_factor").value_or(1.0F);
   } else {
-    fail(ErrorCode::unsupported, "{}: {} is '{}'; supported are none, linear and yarn", meta.metadata().source(),
-         meta.key("rope.scaling.type"), *type);
+    fail(ErrorCode::unsupported, "{}: {} is '{}'; supported are none, linear, yarn and longrope",
+         meta.metadata().source(), meta.key("rope.scaling.type"), *type);
   }
+}
+
+std::string_view divisors_name(const Rope& rope) {
+  if (rope.scaling != Rope::Scaling::longrope) return kFrequencies;
+  return rope.frequency_divisors == rope.long_divisors ? kLongFactors : kShortFactors;
 }
 
 // The key that gave the factor: that of old files, where it has no type.
@@ -111,10 +143,11 @@ void check_frequencies(const ArchMetadata& meta, const Rope& rope) {
   if (wrong != frequencies.end()) {
     const auto pair = wrong - frequencies.begin();
     std::string cause;
-    if (rope.scaling != Rope::Scaling::none) cause = fmt::format("{} {}", factor_key(meta), rope.factor);
+    const bool has_factor = rope.scaling == Rope::Scaling::linear || rope.scaling == Rope::Scaling::yarn;
+    if (has_factor) cause = fmt::format("{} {}", factor_key(meta), rope.factor);
     if (!rope.frequency_divisors.empty()) {
-      cause += fmt::format("{}{} in tensor rope_freqs.weight", cause.empty() ? "" : " and ",
-                           rope.frequency_divisors[static_cast<size_t>(pair)]);
+      cause += fmt::format("{}{} in tensor {}", cause.empty() ? "" : " and ",
+                           rope.frequency_divisors[static_cast<size_t>(pair)], divisors_name(rope));
     }
     fail(ErrorCode::invalid_input, "{}: {} gives RoPE pair {} the frequency {}, expected a finite one",
          meta.metadata().source(), cause, pair, *wrong);
@@ -136,8 +169,12 @@ Rope read_rope(const gguf::File& file, const ArchMetadata& meta, const Config& c
   }
   rope.base = meta.find_rope_base("rope.freq_base").value_or(10000.0F);
   read_rope_scaling(meta, config.context_length, rope);
-  rope.frequency_divisors = read_frequency_divisors(file, rope.dims / 2);
+  rope.frequency_divisors = read_divisors(file, kFrequencies, rope.dims / 2);
+  const bool typed = meta.metadata().find_string(meta.key("rope.scaling.type")) == "longrope";
+  const bool has_factors = file.find_tensor(kShortFactors) != nullptr || file.find_tensor(kLongFactors) != nullptr;
+  if (typed || has_factors) read_long_rope(file, meta, config.context_length, rope);
   check_frequencies(meta, rope);
+  check_frequencies(meta, rope.for_context(kMaxContext));
   return rope;
 }
 
@@ -164,7 +201,7 @@ Pooling read_pooling(const ArchMetadata& meta) {
 
 }  // namespace
 
-Config read_decoder_config(const gguf::File& file, graph::RopeStyle style) {
+Config read_decoder_config(const gguf::File& file, graph::RopeStyle style, Norm norm) {
   const ArchMetadata meta(file);
   const std::string& source = file.metadata().source();
   Config config;
@@ -188,11 +225,52 @@ Config read_decoder_config(const gguf::File& file, graph::RopeStyle style) {
   config.value_size = meta.find_count("attention.value_length", kMaxHeadSize).value_or(config.key_size);
   config.vocabulary = read_vocabulary(meta);
   config.context_length = meta.count("context_length", kMaxContext);
-  config.norm_eps = meta.positive("attention.layer_norm_rms_epsilon");
+  config.norm = norm;
+  config.norm_eps =
+      meta.positive(norm == Norm::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon");
   config.attention_scale = 1.0F / std::sqrt(static_cast<float>(config.key_size));
   config.rope = read_rope(file, meta, config, style);
   config.pooling = read_pooling(meta);
   return config;
+}
+
+namespace {
+
+// The period of the flags "this layer has a window": every so manieth is global, 0: none is.
+std::optional<int64_t> period_of(std::span<const std::byte> flags) {
+  const auto global = std::find(flags.begin(), flags.end(), std::byte{0});
+  if (global == flags.end()) return 0;
+  const int64_t period = global - flags.begin() + 1;
+  for (size_t layer = 0; layer < flags.size(); ++layer) {
+    const bool is_global = (static_cast<int64_t>(layer) + 1) % period == 0;
+    if ((flags[layer] == std::byte{0}) != is_global) return std::nullopt;
+  }
+  return period;
+}
+
+}  // namespace
+
+void read_window(const gguf::File& file, int64_t period, Config& config) {
+  const ArchMetadata meta(file);
+  // Files of models without a window may say 0.
+  if (meta.metadata().find_i64(meta.key("attention.sliding_window")).value_or(0) == 0) return;
+  config.window = meta.count("attention.sliding_window", kMaxContext);
+  config.window_period = period;
+  config.window_rope = config.rope;
+  const std::string key = meta.key("attention.sliding_window_pattern");
+  const gguf::Value* pattern = meta.metadata().find(key);
+  if (pattern == nullptr) return;
+  if (pattern->type != gguf::ValueType::array || pattern->element_type != gguf::ValueType::boolean) {
+    config.window_period = meta.count("attention.sliding_window_pattern", kMaxLayers);
+    return;
+  }
+  const auto found = period_of(pattern->payload);
+  if (!found || pattern->count != static_cast<uint64_t>(config.layers)) {
+    fail(ErrorCode::unsupported,
+         "{}: {} has {} flags for {} layers without a period; supported are windows in all layers but each nth",
+         file.metadata().source(), key, pattern->count, config.layers);
+  }
+  config.window_period = *found;
 }
 
 void read_experts(const gguf::File& file, bool shared, Config& config) {

@@ -35,7 +35,10 @@ class ArchMetadata {
 
 // The fields that every decoder-only transformer has: sizes, heads, vocabulary, context, norm epsilon, RoPE with its
 // scaling (`style` is the architecture's). Attention scale becomes 1 / sqrt(key size). Checks their relations.
-Config read_decoder_config(const gguf::File& file, graph::RopeStyle style);
+Config read_decoder_config(const gguf::File& file, graph::RopeStyle style, Norm norm = Norm::rms);
+// Adds the sliding window, if the file has one. Every `period`th layer is global (0: none is), unless the file has a
+// pattern of its own: a period, or a flag a layer. Errors: unsupported for flags without a period.
+void read_window(const gguf::File& file, int64_t period, Config& config);
 // Adds what a mixture of experts has: counts and widths, that of a shared expert where `shared`.
 void read_experts(const gguf::File& file, bool shared, Config& config);
 

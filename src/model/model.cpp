@@ -8,6 +8,7 @@
 #include "base/file_map.hpp"
 #include "model/decoder.hpp"
 #include "model/rope.hpp"
+#include "tensor/dtype.hpp"
 
 namespace minfer::model {
 namespace {
@@ -19,21 +20,30 @@ std::string shape_text(const gguf::TensorInfo& tensor) {
   return text;
 }
 
+// The name and the rows of the tensor that holds a weight.
+const std::string& tensor_name(const WeightRow& row) {
+  return row.slice.tensor.empty() ? row.name : row.slice.tensor;
+}
+int64_t tensor_rows(const WeightRow& row) {
+  return row.slice.tensor.empty() ? row.rows : row.slice.rows;
+}
+
 // Vectors of experts are a matrix in the file.
 bool has_shape(const gguf::TensorInfo& tensor, const WeightRow& row) {
   const bool is_vector = row.role == graph::WeightRole::vector;
-  const int64_t rows = is_vector ? row.experts : row.rows, experts = is_vector ? 1 : row.experts;
+  const int64_t rows = is_vector ? row.experts : tensor_rows(row), experts = is_vector ? 1 : row.experts;
   return tensor.shape[0] == row.cols && tensor.shape[1] == rows && tensor.shape[2] == experts && tensor.shape[3] == 1;
 }
 
 std::string shape_text(const WeightRow& row) {
   if (row.role == graph::WeightRole::vector) return fmt::format("{} x {}", row.cols, row.experts);
-  return fmt::format("{} x {}{}", row.cols, row.rows, row.experts == 1 ? "" : fmt::format(" x {}", row.experts));
+  return fmt::format("{} x {}{}", row.cols, tensor_rows(row),
+                     row.experts == 1 ? "" : fmt::format(" x {}", row.experts));
 }
 
 // Read by read_config, not by the graph.
 bool is_config_tensor(std::string_view name) {
-  return name == "rope_freqs.weight";
+  return name == "rope_freqs.weight" || name == "rope_factors_short.weight" || name == "rope_factors_long.weight";
 }
 
 }  // namespace
@@ -45,12 +55,12 @@ Model::Model(gguf::File file)
       config_(architecture_.read_config(file_)) {
   const std::vector<WeightRow> rows = architecture_.weights(config_);
   for (const WeightRow& row : rows) {
-    const gguf::TensorInfo* tensor = file_.find_tensor(row.name);
+    const gguf::TensorInfo* tensor = file_.find_tensor(tensor_name(row));
     if (tensor != nullptr) {
       add_source(row, *tensor);
     } else if (!row.optional) {
       fail(ErrorCode::invalid_input, "{}: tensor {} is missing; architecture {} needs it with shape {}",
-           file_.metadata().source(), row.name, architecture_.name, shape_text(row));
+           file_.metadata().source(), tensor_name(row), architecture_.name, shape_text(row));
     }
   }
   refuse_unused(rows);
@@ -59,25 +69,28 @@ Model::Model(gguf::File file)
 void Model::add_source(const WeightRow& row, const gguf::TensorInfo& tensor) {
   if (!has_shape(tensor, row)) {
     fail(ErrorCode::invalid_input, "{}: tensor {} has shape {}, expected {} from the metadata",
-         file_.metadata().source(), row.name, shape_text(tensor), shape_text(row));
+         file_.metadata().source(), tensor.name, shape_text(tensor), shape_text(row));
   }
   shapes_.push_back({row.name, row.rows, row.cols, block_layer(row.name), row.experts});
+  const auto row_bytes = static_cast<size_t>(tensor::row_bytes(tensor.dtype, row.cols));
+  const bool whole = row.slice.tensor.empty();
+  const size_t skipped = whole ? 0 : static_cast<size_t>(row.slice.first_row) * row_bytes;
+  const size_t bytes = whole ? tensor.bytes : static_cast<size_t>(row.rows) * row_bytes;
   std::function<void()> prefetch, release;
   if (tensor.map != nullptr) {
-    prefetch = [map = tensor.map, offset = tensor.offset_bytes, bytes = tensor.bytes] {
-      map->will_need(offset, bytes);
-    };
-    release = [map = tensor.map, offset = tensor.offset_bytes, bytes = tensor.bytes] { map->drop(offset, bytes); };
+    const size_t offset = tensor.offset_bytes + skipped;
+    prefetch = [map = tensor.map, offset, bytes] { map->will_need(offset, bytes); };
+    release = [map = tensor.map, offset, bytes] { map->drop(offset, bytes); };
   }
   const bool tied = row.role == graph::WeightRole::embedding && file_.find_tensor("output.weight") == nullptr;
   const graph::WeightRole role = tied ? graph::WeightRole::tied_embedding : row.role;
   sources_.push_back(
-      {shapes_.back(), tensor.dtype, role, {tensor.data, tensor.bytes}, std::move(prefetch), std::move(release)});
+      {shapes_.back(), tensor.dtype, role, {tensor.data + skipped, bytes}, std::move(prefetch), std::move(release)});
 }
 
 void Model::refuse_unused(std::span<const WeightRow> rows) const {
   std::unordered_set<std::string_view> used;
-  for (const WeightRow& row : rows) used.insert(row.name);
+  for (const WeightRow& row : rows) used.insert(tensor_name(row));
   for (const gguf::TensorInfo& tensor : file_.tensors()) {
     if (used.contains(tensor.name) || is_config_tensor(tensor.name)) continue;
     fail(ErrorCode::unsupported,
@@ -86,23 +99,25 @@ void Model::refuse_unused(std::span<const WeightRow> rows) const {
   }
 }
 
-std::vector<graph::KvLayer> Model::kv_layers() const {
+std::vector<graph::KvLayer> Model::kv_layers(int64_t context) const {
   std::vector<graph::KvLayer> layers;
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     const bool window = config_.is_window_layer(layer);
-    const Rope& rope = window ? config_.window_rope : config_.rope;
-    layers.push_back({config_.kv_heads,
-                      config_.key_size,
-                      config_.value_size,
-                      window ? config_.window : 0,
-                      {rope_frequencies(rope).inverse_frequencies, rope.style}});
+    const Rope rope = (window ? config_.window_rope : config_.rope).for_context(context);
+    graph::KvRotation rotation{{}, rope.style};
+    if (config_.has_rope(layer)) rotation.inverse_frequencies = rope_frequencies(rope).inverse_frequencies;
+    layers.push_back(
+        {config_.kv_heads, config_.key_size, config_.value_size, window ? config_.window : 0, std::move(rotation)});
   }
   return layers;
 }
 
-graph::Graph Model::build_graph(const graph::StepShape& shape) const {
+graph::Graph Model::build_graph(const graph::StepShape& shape, int64_t context) const {
   graph::Builder builder(shapes_, shape);
-  return architecture_.build(builder, config_);
+  Config config = config_;
+  config.rope = config_.rope.for_context(context);
+  config.window_rope = config_.window_rope.for_context(context);
+  return architecture_.build(builder, config);
 }
 
 }  // namespace minfer::model

@@ -26,10 +26,10 @@ class Model {
   const Config& config() const { return config_; }
   std::span<const graph::WeightSource> weights() const { return sources_; }
   std::span<const graph::WeightShape> weight_shapes() const { return shapes_; }
-  // The cache of one page for each layer.
-  std::vector<graph::KvLayer> kv_layers() const;
+  // The cache of one page for each layer. `context`: the most tokens that a sequence may have, on which RoPE depends.
+  std::vector<graph::KvLayer> kv_layers(int64_t context) const;
 
-  graph::Graph build_graph(const graph::StepShape& shape) const;
+  graph::Graph build_graph(const graph::StepShape& shape, int64_t context) const;
 
  private:
   void add_source(const WeightRow& row, const gguf::TensorInfo& tensor);

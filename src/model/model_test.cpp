@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -25,7 +27,8 @@ using ::testing::MatchesRegex;
 // A file before it is written: two layers of width 8 with 2 heads of 4, one for K and V.
 struct Draft {
   std::string architecture = "llama";
-  std::map<std::string, std::variant<uint32_t, float, std::string>> keys = {
+  using Value = std::variant<uint32_t, float, std::string, std::vector<uint8_t>>;  // the last: flags
+  std::map<std::string, Value> keys = {
       {"llama.block_count", 2u},          {"llama.context_length", 64u},
       {"llama.embedding_length", 8u},     {"llama.feed_forward_length", 12u},
       {"llama.attention.head_count", 2u}, {"llama.attention.head_count_kv", 1u},
@@ -55,6 +58,10 @@ struct Draft {
           [&](const auto& v) {
             if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::string>) {
               writer.add_string(key, v);
+            } else if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::vector<uint8_t>>) {
+              std::array<bool, 4> flags{};
+              std::copy(v.begin(), v.end(), flags.begin());
+              writer.add_array<bool>(key, std::span(flags).first(v.size()));
             } else {
               writer.add(key, v);
             }
@@ -103,7 +110,7 @@ class ModelFile : public ::testing::Test {
 Draft expert_draft() {
   Draft draft;
   draft.architecture = "qwen3moe";
-  std::map<std::string, std::variant<uint32_t, float, std::string>> keys;
+  std::map<std::string, Draft::Value> keys;
   for (const auto& [key, value] : draft.keys) keys["qwen3moe" + key.substr(key.find('.'))] = value;
   keys["qwen3moe.expert_count"] = 4u;
   keys["qwen3moe.expert_used_count"] = 2u;
@@ -179,7 +186,7 @@ TEST_F(ModelFile, OpensWithTheConfigOfItsKeys) {
   EXPECT_EQ(config.window, 0);
   EXPECT_EQ(model.weights().size(), 2u + 2 * 9);
   EXPECT_EQ(model.weights()[0].role, graph::WeightRole::tied_embedding);
-  EXPECT_EQ(model.kv_layers().size(), 2u);
+  EXPECT_EQ(model.kv_layers(64).size(), 2u);
 }
 
 TEST_F(ModelFile, TakesOptionalTensors) {
@@ -257,8 +264,10 @@ TEST_F(ModelFile, ReadsRopeScaling) {
   EXPECT_EQ(open(draft).config().rope.scaling, Rope::Scaling::linear);
   draft.keys["llama.rope.scaling.type"] = std::string("none");
   EXPECT_EQ(open(draft).config().rope.scaling, Rope::Scaling::none);
+  draft.keys["llama.rope.scaling.type"] = std::string("cubic");
+  EXPECT_THAT(error(draft), is("unsupported", "llama.rope.scaling.type is 'cubic'; supported are none, linear, yarn"));
   draft.keys["llama.rope.scaling.type"] = std::string("longrope");
-  EXPECT_THAT(error(draft), is("unsupported", "llama.rope.scaling.type is 'longrope'; supported are none, linear and"));
+  EXPECT_THAT(error(draft), is("invalid_input", "tensor rope_factors_short.weight is missing"));
   draft.keys.erase("llama.rope.scaling.type");
   draft.keys["llama.rope.scale_linear"] = 3.0F;
   EXPECT_EQ(open(draft).config().rope.factor, 3.0F);
@@ -272,6 +281,82 @@ TEST_F(ModelFile, ReadsFrequencyDivisors) {
   EXPECT_THAT(error(draft), is("invalid_input", "tensor rope_freqs.weight has 0, expected finite numbers above 0"));
   draft.tensors["rope_freqs.weight"] = {3};
   EXPECT_THAT(error(draft), is("invalid_input", "tensor rope_freqs.weight must be F32 with 2 elements"));
+}
+
+TEST_F(ModelFile, LongRopeFollowsTheContextOfTheRun) {
+  Draft draft;
+  draft.tensors["rope_factors_short.weight"] = {2};
+  EXPECT_THAT(error(draft), is("invalid_input", "tensor rope_factors_long.weight is missing; RoPE's scaling"));
+  draft.tensors["rope_factors_long.weight"] = {2};
+  draft.keys["llama.rope.scaling.original_context_length"] = 16u;
+  draft.keys["llama.rope.scaling.attn_factor"] = 1.25F;
+  const Rope rope = open(draft).config().rope;
+  EXPECT_EQ(rope.scaling, Rope::Scaling::longrope);
+  EXPECT_EQ(rope.original_context, 16);
+  EXPECT_EQ(rope.yarn_attention_factor, 1.25F);
+  Rope other = rope;
+  other.long_divisors = {4.0F, 8.0F};
+  EXPECT_EQ(other.for_context(16).frequency_divisors, rope.frequency_divisors);
+  EXPECT_EQ(other.for_context(17).frequency_divisors, other.long_divisors);
+  draft.tensors["rope_freqs.weight"] = {2};
+  EXPECT_THAT(error(draft), is("unsupported", "has both rope_freqs.weight and rope_factors_short.weight"));
+}
+
+TEST_F(ModelFile, ReadsTheSlidingWindow) {
+  Draft draft;
+  EXPECT_EQ(open(draft).config().window, 0);
+  draft.keys["llama.attention.sliding_window"] = 0u;
+  EXPECT_EQ(open(draft).config().window, 0);
+  draft.keys["llama.attention.sliding_window"] = 24u;
+  const Config all = open(draft).config();
+  EXPECT_EQ(all.window, 24);
+  EXPECT_TRUE(all.is_window_layer(0) && all.is_window_layer(1));
+  draft.keys["llama.attention.sliding_window_pattern"] = 2u;
+  const Config half = open(draft).config();
+  EXPECT_TRUE(half.is_window_layer(0) && !half.is_window_layer(1));
+  const auto flagged = [&](std::vector<uint8_t> flags) {
+    draft.keys["llama.attention.sliding_window_pattern"] = std::move(flags);
+    return draft;
+  };
+  EXPECT_EQ(open(flagged({1, 0})).config().window_period, 2);
+  EXPECT_EQ(open(flagged({1, 1})).config().window_period, 0);
+  EXPECT_EQ(open(flagged({0, 0})).config().window_period, 1);
+  EXPECT_THAT(error(flagged({0, 1})), is("unsupported", "llama.attention.sliding_window_pattern has 2 flags for 2"));
+  EXPECT_THAT(error(flagged({1, 0, 1})), is("unsupported", "has 3 flags for 2 layers"));
+}
+
+// phi3's q, k and v are rows of one matrix, gate and up of another.
+TEST_F(ModelFile, ViewsTheRowsOfFusedMatrices) {
+  Draft draft;
+  draft.architecture = "phi3";
+  std::map<std::string, Draft::Value> keys;
+  for (const auto& [key, value] : draft.keys) keys["phi3" + key.substr(key.find('.'))] = value;
+  draft.keys = keys;
+  for (const std::string block : {"blk.0.", "blk.1."}) {
+    for (const char* part : {"attn_q", "attn_k", "attn_v", "ffn_gate"}) draft.tensors.erase(block + part + ".weight");
+    draft.tensors[block + "attn_qkv.weight"] = {8, 16};
+    draft.tensors[block + "ffn_up.weight"] = {8, 24};
+  }
+  const Model model = open(draft);
+  std::map<std::string, std::pair<int64_t, size_t>> views;  // rows; bytes from the matrix's start
+  for (const graph::WeightSource& source : model.weights()) {
+    if (source.shape.layer != 1) continue;
+    for (const char* name : {"blk.1.attn_qkv.weight", "blk.1.ffn_up.weight"}) {
+      const gguf::TensorInfo& tensor = *model.file().find_tensor(name);
+      const auto* begin = source.data.data();
+      if (begin < tensor.data || begin >= tensor.data + tensor.bytes) continue;
+      EXPECT_EQ(source.data.size(), static_cast<size_t>(source.shape.rows) * 8 * sizeof(float));
+      views[source.shape.name] = {source.shape.rows, static_cast<size_t>(begin - tensor.data)};
+    }
+  }
+  const std::map<std::string, std::pair<int64_t, size_t>> expected = {{"blk.1.attn_q.weight", {8, 0}},
+                                                                      {"blk.1.attn_k.weight", {4, 8 * 32}},
+                                                                      {"blk.1.attn_v.weight", {4, 12 * 32}},
+                                                                      {"blk.1.ffn_gate.weight", {12, 0}},
+                                                                      {"blk.1.ffn_up.weight", {12, 12 * 32}}};
+  EXPECT_EQ(views, expected);
+  draft.tensors["blk.1.ffn_up.weight"] = {8, 12};
+  EXPECT_THAT(error(draft), is("invalid_input", "tensor blk.1.ffn_up.weight has shape 8 x 12, expected 8 x 24"));
 }
 
 TEST_F(ModelFile, RefusesRopeThatGivesNoNumbers) {
@@ -351,6 +436,16 @@ TEST_F(ModelFile, EachArchitectureHasItsTensors) {
   config.kv_heads = 1;
   config.key_size = config.value_size = 4;
   config.vocabulary = 6;
+  const std::set<std::string> head_norms = {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight"};
+  const std::set<std::string> pre_norms = {"blk.0.attn_norm.weight", "blk.0.ffn_norm.weight"};
+  const std::set<std::string> post_norms = {"blk.0.post_attention_norm.weight", "blk.0.post_ffw_norm.weight"};
+  std::set<std::string> both_norms = head_norms;
+  both_norms.insert(post_norms.begin(), post_norms.end());
+  const std::set<std::string> norm_biases = {"blk.0.attn_norm.bias", "blk.0.ffn_norm.bias", "output_norm.bias"};
+  std::set<std::string> biases = norm_biases;
+  biases.insert({"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias"});
+  const std::map<std::string_view, std::set<std::string>> less = {
+      {"olmo2", pre_norms}, {"exaone4", pre_norms}, {"cohere2", {"blk.0.ffn_norm.weight"}}};
   const std::map<std::string_view, std::set<std::string>> more = {
       {"llama", {}},
       {"qwen2", {"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias"}},
@@ -359,9 +454,19 @@ TEST_F(ModelFile, EachArchitectureHasItsTensors) {
        {"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias", "blk.0.ffn_gate_inp_shexp.weight",
         "blk.0.ffn_gate_shexp.weight", "blk.0.ffn_up_shexp.weight", "blk.0.ffn_down_shexp.weight"}},
       {"qwen3moe", {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight"}},
-      {"gemma3",
-       {"blk.0.attn_q_norm.weight", "blk.0.attn_k_norm.weight", "blk.0.post_attention_norm.weight",
-        "blk.0.post_ffw_norm.weight"}},
+      {"gemma", {}},
+      {"gemma2", post_norms},
+      {"gemma3", both_norms},
+      {"mistral3", {}},
+      {"phi3", {}},
+      {"granite", {}},
+      {"olmo2", both_norms},
+      {"smollm3", {}},
+      {"glm4", post_norms},
+      {"starcoder2", biases},
+      {"stablelm", norm_biases},
+      {"cohere2", {}},
+      {"exaone4", both_norms},
       {"gpt-oss",
        {"blk.0.attn_q.bias", "blk.0.attn_k.bias", "blk.0.attn_v.bias", "blk.0.attn_sinks.weight",
         "blk.0.post_attention_norm.weight", "blk.0.ffn_gate_inp.bias", "blk.0.ffn_gate_exps.bias",
@@ -388,6 +493,9 @@ TEST_F(ModelFile, EachArchitectureHasItsTensors) {
       expected.insert("blk.0.ffn_gate_inp.weight");
     }
     expected.insert(more.at(architecture.name).begin(), more.at(architecture.name).end());
+    if (less.contains(architecture.name)) {
+      for (const std::string& name : less.at(architecture.name)) expected.erase(name);
+    }
     for (const WeightRow& row : architecture.weights(config)) {
       if (!row.optional) required.insert(row.name);
     }

@@ -33,8 +33,10 @@ graph::RopeAnglesAttributes rope_frequencies(const Rope& rope) {
     high = yarn_pair(rope, rope.yarn_beta_slow);
     low = std::max(0.0, rope.yarn_truncated ? std::floor(low) : low);
     high = std::min(static_cast<double>(rope.dims - 1), rope.yarn_truncated ? std::ceil(high) : high);
-    angles.magnitude = static_cast<float>(rope.yarn_attention_factor * (1.0 + 0.1 * std::log(factor)));
+    const double magnitude = (1.0 + 0.1 * std::log(factor)) / (1.0 + 0.1 * rope.yarn_log_multiplier * std::log(factor));
+    angles.magnitude = static_cast<float>(rope.yarn_attention_factor * magnitude);
   }
+  if (rope.scaling == Rope::Scaling::longrope) angles.magnitude = rope.yarn_attention_factor;
   for (int64_t i = 0; i < pairs; ++i) {
     const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(rope.dims);
     double frequency = std::pow(static_cast<double>(rope.base), -exponent);

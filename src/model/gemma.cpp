@@ -1,0 +1,23 @@
+// The architecture "gemma". The standard decoder with the embedding scaled by sqrt(width) and the activation tanh-GELU;
+// the conversion stores norm weights with their +1 included. Source: the Gemma report (arXiv 2403.08295).
+#include <cmath>
+
+#include "model/arch.hpp"
+#include "model/decoder.hpp"
+#include "model/metadata.hpp"
+
+namespace minfer::model {
+
+const Architecture kGemma{
+    "gemma",
+    [](const gguf::File& file) {
+      Config config = read_decoder_config(file, graph::RopeStyle::halves);
+      config.activation = graph::Activation::gelu_tanh;
+      config.embedding_scale = std::sqrt(static_cast<float>(config.width));
+      return config;
+    },
+    [](const Config& config) { return standard_weights(config, false, false); },
+    build_standard,
+};
+
+}  // namespace minfer::model
