@@ -24,7 +24,7 @@ inline constexpr size_t kMaxExplorerBytes = size_t{16} << 20;
 // What a grammar may cost those who share a step with its answers, in steps of about 20 ns: so many at once, and so
 // many more for each token that is drawn with it, of whichever answer (not for those that it forces). Caches keep real
 // grammars far below: a schema of 100 properties takes 230 a token. One of 500 properties that may all be missing takes
-// 11,000, and uses up four fifths of the first number; one of 20,000 words a third.
+// 11,000, and uses up four fifths of the first number; one of 20,000 words a sixtieth.
 inline constexpr size_t kMaxExplorerWork = size_t{1} << 22;
 inline constexpr size_t kTokenWork = size_t{1} << 14;
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/error.hpp"
+#include "engine/grammar/merge_states.hpp"
 
 namespace minfer::engine::grammar {
 namespace {
@@ -164,38 +165,62 @@ void Fragment::append_to(Automaton& out, CalleeId callee) {
   seen_.assign(states_, 0);
   mark_ = 0;
 
+  std::vector<LooseEdge> edges;
+  std::vector<char> is_final;
+  remove_empty_edges(edges, is_final);
+  const std::vector<uint32_t> became = merge_states(edges, is_final, budget_);
+
   const auto base = static_cast<StateId>(out.states.size());
-  std::vector<StateId> number(states_, kNone);
+  std::vector<StateId> number(became.size());
+  StateId next = base;
+  for (uint32_t state = 0; state < became.size(); ++state) {
+    if (became[state] == state) number[state] = next++;
+  }
+  size_t e = 0;
+  for (uint32_t state = 0; state < became.size(); ++state) {
+    if (became[state] != state) continue;
+    State made;
+    made.first_edge = static_cast<uint32_t>(out.edges.size());
+    made.first_call = static_cast<uint32_t>(out.calls.size());
+    made.callee = callee;
+    made.is_final = is_final[state] != 0;
+    for (; e < edges.size() && edges[e].from == state; ++e) {
+      if (edges[e].callee == 0) {
+        out.edges.push_back({number[edges[e].to], edges[e].first, edges[e].last});
+      } else {
+        out.calls.push_back({edges[e].callee, number[edges[e].to], false});
+      }
+    }
+    out.states.push_back(made);
+  }
+}
+
+// The states that edges which are not empty lead to, numbered anew from the start on, and those edges.
+void Fragment::remove_empty_edges(std::vector<LooseEdge>& edges, std::vector<char>& is_final) {
+  std::vector<uint32_t> number(states_, kNone);
   std::vector<uint32_t> kept = {kStart};
-  number[kStart] = base;
+  number[kStart] = 0;
   const auto number_of = [&](uint32_t state) {
     if (number[state] == kNone) {
-      number[state] = base + static_cast<StateId>(kept.size());
+      number[state] = static_cast<uint32_t>(kept.size());
       kept.push_back(state);
     }
     return number[state];
   };
   std::vector<uint32_t> closure;
-  for (size_t i = 0; i < kept.size(); ++i) {
-    State state;
-    state.first_edge = static_cast<uint32_t>(out.edges.size());
-    state.first_call = static_cast<uint32_t>(out.calls.size());
-    state.callee = callee;
+  for (uint32_t i = 0; i < kept.size(); ++i) {
+    bool ends = false;
     close(kept[i], closure);
     for (const uint32_t from : closure) {
-      if (from == kEnd) state.is_final = kept[i] != kStart;
+      ends |= from == kEnd && i > 0;
       for (uint32_t e = first_edge_[from]; e < first_edge_[from + 1]; ++e) {
         const Edge& edge = edges_[e];
         if (edge.kind == Edge::Kind::empty) continue;
         budget_.add_edges(1);
-        if (edge.kind == Edge::Kind::symbols) {
-          out.edges.push_back({number_of(edge.to), edge.first, edge.last});
-        } else {
-          out.calls.push_back({edge.callee, number_of(edge.to), false});
-        }
+        edges.push_back({i, number_of(edge.to), edge.callee, edge.first, edge.last});
       }
     }
-    out.states.push_back(state);
+    is_final.push_back(ends ? 1 : 0);
   }
 }
 

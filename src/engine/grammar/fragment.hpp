@@ -13,6 +13,8 @@
 
 namespace minfer::engine::grammar {
 
+struct LooseEdge;
+
 // What the making of all callees shares, and its limits.
 struct CompileBudget {
   size_t states = 0;
@@ -58,6 +60,7 @@ class Fragment {
   void add(const Edge& edge);
   void add_bytes(uint32_t from, uint32_t to, std::span<const std::pair<uint8_t, uint8_t>> bytes);
   void close(uint32_t state, std::vector<uint32_t>& closure);
+  void remove_empty_edges(std::vector<LooseEdge>& edges, std::vector<char>& is_final);
 
   CompileBudget& budget_;
   uint32_t states_ = 2;

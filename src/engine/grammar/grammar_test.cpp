@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "engine/grammar/automaton.hpp"
+#include "engine/grammar/byte_tokens_testing.hpp"
 #include "engine/grammar/gbnf.hpp"
 #include "engine/grammar/grammar_oracle.hpp"
 #include "engine/grammar/token_table.hpp"
@@ -330,6 +332,22 @@ TEST(Matcher, ThreadsShareAGrammar) {
   for (uint64_t seed = 0; seed < 4; ++seed) threads.emplace_back([&, seed] { together[seed] = run(seed); });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(alone, together);
+}
+
+// States that texts are read in: without the one that ends all, and the one behind the last.
+size_t states_of(const std::string& grammar) {
+  return compile_automaton(parse_gbnf(grammar, "test"), *byte_tokens()).states.size() - 2;
+}
+
+TEST(Compile, AlternativesThatBeginAlikeShareWhatTheyBeginWith) {
+  EXPECT_EQ(states_of("root ::= \"abc\" | \"abd\" | \"ab\" | \"abc\""), 4U) << "start, a, ab, end";
+  // In a loop each is led to from the start and from the ends before.
+  EXPECT_EQ(states_of("root ::= (\"abc\" | \"abd\" | \"aber\")*"), 5U) << "start, between, a, ab, abe";
+  EXPECT_EQ(states_of("root ::= \"x\" root \"a\" | \"x\" root \"b\" | \"xy\""), 4U) << "start, x, x root, end";
+  // The end of one goes on as the other.
+  EXPECT_EQ(states_of("root ::= \"(\" (\"a\" | \"ab\") \")\""), 5U);
+  // What differs in a way in stays apart.
+  EXPECT_EQ(states_of("root ::= \"ab\" | [a-c] \"x\""), 4U);
 }
 
 TEST(Compile, NamesTheRuleThatBeginsWithItself) {

@@ -1,4 +1,5 @@
-// Constraints: the automaton that waits for the end of reasoning, and the cache of compiled grammars.
+// Constraints: the automaton that waits for the end of reasoning, and the cache of compiled grammars. What the grammars
+// match is asked of their masks, a byte a token, and of the definition.
 #include "server/openai/constraint.hpp"
 
 #include <gmock/gmock.h>
