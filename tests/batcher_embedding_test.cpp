@@ -208,6 +208,34 @@ TEST_P(Embeddings, OfADeviceThatDrawsAreTheSame) {
   EXPECT_GT(late.queue.ahead, 20);
 }
 
+// The CPU has the first layers, and the device that computes late and draws the others; or the other way round.
+TEST_P(Embeddings, OfASplitModelAreTheSame) {
+  const auto requests = many(text);
+  for (const bool late_first : {false, true}) {
+    const auto cpu = device_factories().back().create({1, ""});
+    LateDevice late(device_factories().back().create({1, ""}));
+    std::vector<graph::Backend*> devices = {cpu.get(), &late};
+    if (late_first) std::swap(devices[0], devices[1]);
+    engine::RunnerOptions split = options();
+    split.device_layers = {1, loaded_.model.config().layers - 1};
+    engine::Runner runner(loaded_.model, devices, split, {});
+    engine::Batcher batcher(runner, tokenizer_, batcher_options());
+    std::vector<Outcome> outcomes(requests.size());
+    Outcome streams[2];
+    for (Outcome& outcome : streams) batcher.submit(stream(100), listener_of(outcome));
+    for (size_t i = 0; i < requests.size(); ++i) batcher.submit(requests[i], listener_of(outcomes[i]));
+    while (batcher.step()) {
+    }
+    for (size_t i = 0; i < requests.size(); ++i) {
+      ASSERT_FALSE(outcomes[i].result.error) << outcomes[i].result.error->what();
+      EXPECT_TRUE(same_bits(outcomes[i].result.embedding, embedding(requests[i]))) << i;
+    }
+    for (const Outcome& outcome : streams) EXPECT_EQ(outcome.tokens, alone(stream(100)).tokens);
+    EXPECT_GT(late.queue.submitted, 20);
+    EXPECT_EQ(late.queue.ahead, 0) << "steps of a split model are not submitted ahead";
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Architectures, Embeddings,
                          ::testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3", "gpt_oss"));
 

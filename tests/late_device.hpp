@@ -109,6 +109,8 @@ class LateQueue {
     std::vector<graph::RowDraw> draws;
     std::vector<graph::LogitEdit> edits;
     std::vector<std::vector<uint32_t>> masks;  // by draw
+    std::vector<std::vector<float>> imports;   // of a part of a model
+    std::vector<std::span<const float>> import_views;
     std::vector<float> logits;
     std::vector<graph::Drawn> drawn;
     std::vector<graph::TokenLogprob> top;
@@ -125,7 +127,8 @@ class LateQueue {
   int64_t fail_submit = -1;  // the step of this number can't be submitted
   int64_t fail_wait = -1;    // it fails when it is waited for
 
-  void submit(graph::Executable& executable, const graph::StepData& data) {
+  void submit(graph::Executable& executable, const graph::StepData& data,
+              std::span<const std::span<const float>> imports) {
     check(in_flight_ < graph::kMostStepsInFlight, "a third step in flight");
     check(in_flight_ == 0 || !(data.gives_logits() || at(0).draws.size() != at(0).outputs.size()),
           "logits of a step that is not alone");
@@ -134,6 +137,12 @@ class LateQueue {
     Step& step = at(in_flight_++);
     step.executable = &executable;
     copy(data, step);
+    step.imports.resize(imports.size());
+    step.import_views.clear();
+    for (size_t i = 0; i < imports.size(); ++i) {
+      step.imports[i].assign(imports[i].begin(), imports[i].end());
+      step.import_views.emplace_back(step.imports[i]);
+    }
     step.done = false;
     step.fails = submitted - 1 == fail_wait;
   }
@@ -193,7 +202,7 @@ class LateQueue {
     for (int32_t& id : step.ids) {
       if (graph::is_drawn_token(id)) id = last_drawn_[static_cast<size_t>(graph::drawn_output(id))].id;
     }
-    step.executable->submit({step.ids, step.outputs, step.sequences}, {});
+    step.executable->submit({step.ids, step.outputs, step.sequences}, step.import_views);
     const auto logits = step.executable->wait().logits;
     step.logits.clear();
     step.drawn.clear();
@@ -271,8 +280,7 @@ class LateDevice final : public graph::ForwardingBackend {
         : inner_(std::move(inner)), queue_(queue) {}
     // The queue gives the inner one's name: it is what runs the step.
     void submit(const graph::StepData& step, std::span<const std::span<const float>> imports) override {
-      check(imports.empty(), "a part of a model");
-      queue_.submit(*inner_, step);
+      queue_.submit(*inner_, step, imports);
     }
     graph::StepResult wait() override { return queue_.wait(*inner_); }
     std::span<const float> exported(size_t index) const override { return inner_->exported(index); }

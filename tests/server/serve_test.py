@@ -59,6 +59,7 @@ class ServeTest(unittest.TestCase):
         run = subprocess.run([self.program, "serve", *options], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         self.assertEqual((run.returncode, run.stdout), (code, ""), run.stderr)
         self.assertIn(says, run.stderr)
+        return run.stderr
 
 
 class Starting(ServeTest):
@@ -110,6 +111,12 @@ class Starting(ServeTest):
         self.refused(2, "--cors-origin", model, "--cors-origin", "example.org")
         self.refused(2, "--max-body", model, "--max-body", "0")
         self.refused(5, "/nothing", model, "--api-key-file", "/nothing")
+        with tempfile.TemporaryDirectory(prefix="minfer-serve-test-") as folder:
+            template = Path(folder) / "bad.jinja"
+            template.write_text("{% for m in messages %}{{ m.content }}", encoding="ascii")
+            for file, code in ((template, 3), (Path(folder) / "none.jinja", 5)):
+                said = self.refused(code, str(file), model, "--port", "0", "--chat-template", str(file))
+                self.assertNotIn("listening", said)
         server = self.serve()
         port = server.address.rsplit(":", 1)[1]
         self.refused(5, f"port {port}", model, "--port", port)
@@ -138,10 +145,34 @@ class Working(ServeTest):
                 completion(client, max_tokens=2000, stream=stream, **ENDLESS)
             self.wait_for(lambda: self.metric(server, "minfer_requests_running") == 2)
             self.wait_for(lambda: self.metric(server, "minfer_requests_waiting") == 2)
+            self.wait_for(lambda: self.metric(server, "minfer_kv_pages_used") >= 2)
+            self.assertGreaterEqual(self.metric(server, "minfer_kv_pages_total"), 2 * 2048 // 64)
             for client in clients:
                 client.socket.close()
             self.wait_for(lambda: self.metric(server, "minfer_requests_running") + self.metric(server, "minfer_requests_waiting") == 0,
                           within=3)
+            self.assertEqual(self.metric(server, "minfer_kv_pages_used"), 0)
+
+    def test_slow_grammars_hold_up_nobody_else(self):
+        server = self.serve("-c", "256")
+        rules = 20000  # a chain of so many takes a tenth of a second and more
+        chain = "".join(f'r{i} ::= "b"? r{i + 1}\n' for i in range(rules)) + f'r{rules} ::= "a"'
+        slow = [self.connect(server) for _ in range(24)]
+        start = time.monotonic()
+        for i, client in enumerate(slow):
+            completion(client, max_tokens=2, grammar=f'root ::= "{i}" r0\n{chain}')
+        connection = self.connect(server)
+        worst = 0
+        for _ in range(10):
+            asked = time.monotonic()
+            self.assertEqual(connection.request("GET", "/health").status, 200)
+            completion(connection, max_tokens=1)
+            self.assertEqual(connection.answer().status, 200)
+            worst = max(worst, time.monotonic() - asked)
+        statuses = [client.answer().status for client in slow]
+        took = time.monotonic() - start
+        self.assertLessEqual(set(statuses), {200, 400})
+        self.assertLess(worst, took / 3, f"all the grammars took {took} s")
 
     def test_a_full_queue_is_429(self):
         server = self.serve("--parallel", "1", "--max-queue", "1", "-c", "2048")
