@@ -202,7 +202,7 @@ class Bench {
 };
 
 std::string limits_text(const graph::DeviceLimits& limits) {
-  return fmt::format("limits: read {:.1f} GB/s, 8-bit dots {:.0f} GOPS, f32 multiply-adds {:.0f} GFLOP/s",
+  return fmt::format("limits: read {:.1f} GB/s, 8-bit dots {:.0f} GOPS, float multiply-adds {:.0f} GFLOP/s",
                      limits.read_bytes_per_second / 1e9, limits.dot8_ops_per_second / 1e9,
                      limits.float_ops_per_second / 1e9);
 }

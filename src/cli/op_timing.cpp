@@ -38,7 +38,7 @@ std::string table(const engine::OpReport& report) {
 
 std::string device_text(std::string_view name, const graph::OpTimes& times, const graph::DeviceLimits& limits) {
   std::string text = fmt::format(
-      "op timing of {}; limits: read {:.1f} GB/s, 8-bit dots {:.0f} GOPS, f32 {:.0f} GFLOP/s\n", name,
+      "op timing of {}; limits: read {:.1f} GB/s, 8-bit dots {:.0f} GOPS, float {:.0f} GFLOP/s\n", name,
       limits.read_bytes_per_second / 1e9, limits.dot8_ops_per_second / 1e9, limits.float_ops_per_second / 1e9);
   for (const engine::OpReport& report : engine::report_ops(times, limits)) text += table(report);
   return text;

@@ -2,7 +2,8 @@
 list(APPEND MINFER_CPU_SOURCES launch/linear.cpp launch/panel.cpp launch/panel_types.cpp kernels/scalar/linear.cpp)
 list(APPEND MINFER_CPU_TESTS launch/linear_test.cpp launch/panel_test.cpp)
 set(MINFER_LINEAR_AVX2 kernels/avx2/linear_32.cpp kernels/avx2/linear_k.cpp kernels/avx2/linear_plain.cpp)
-set(MINFER_LINEAR_AVX512 kernels/avx512/linear_32.cpp kernels/avx512/linear_k.cpp kernels/avx512/linear_plain.cpp)
+set(MINFER_LINEAR_AVX512 kernels/avx512/linear_32.cpp kernels/avx512/linear_bf16.cpp kernels/avx512/linear_k.cpp
+    kernels/avx512/linear_plain.cpp)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND MINFER_CPU_SOURCES ${MINFER_LINEAR_AVX2} ${MINFER_LINEAR_AVX512})
   # g++ 12 takes the undefined vectors of its own intrinsics for uninitialized ones.

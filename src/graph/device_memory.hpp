@@ -18,7 +18,7 @@ struct DeviceMemory {
 struct DeviceLimits {
   double read_bytes_per_second = 0;  // reading memory much larger than the caches
   double dot8_ops_per_second = 0;    // 8-bit dot products, a multiply and an add count as two
-  double float_ops_per_second = 0;   // f32 fused multiply-adds, likewise
+  double float_ops_per_second = 0;   // f32 or bf16 fused multiply-adds, likewise
 };
 
 }  // namespace minfer::graph

@@ -1,7 +1,7 @@
 // What this machine can do at most with an instruction set and a pool of threads: read bandwidth over memory larger
-// than the caches (best of one, four and eight address streams a thread), 8-bit dots and f32 multiply-adds in
-// registers. Each is the best of several short runs. The kernels do nothing but that one thing; sources of other
-// instruction sets beside.
+// than the caches (best of one, four and eight address streams a thread), 8-bit dots and float
+// multiply-adds (the faster of f32 and bf16) in registers. Each is the best of several short runs. The kernels do
+// nothing but that one thing; sources of other instruction sets beside.
 #pragma once
 
 #include <cstddef>

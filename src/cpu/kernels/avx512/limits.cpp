@@ -1,4 +1,4 @@
-// The limit kernels of AVX-512: vpdpbusd, FMA and 64-byte loads. See launch/limits.hpp.
+// The limit kernels of AVX-512: vpdpbusd, vdpbf16ps and 64-byte loads. See launch/limits.hpp.
 #include "cpu/launch/limits.hpp"
 
 #include <immintrin.h>
@@ -42,14 +42,15 @@ int64_t dot8(int64_t rounds) noexcept {
   return total;
 }
 
+// Of bfloat16, with sums in f32: twice the rate of fp32 FMA, and what BF16 weights are multiplied by.
 int64_t multiply_add(int64_t rounds) noexcept {
   __m512 sums[kChains];
   for (auto& sum : sums) sum = _mm512_set1_ps(1.0F);
-  __m512 a = _mm512_set1_ps(1.0001F);
-  const __m512 b = _mm512_set1_ps(1e-6F);
+  __m512i a = _mm512_set1_epi16(0x3F80);        // ones
+  const __m512i b = _mm512_set1_epi16(0x3580);  // about 1e-6
   for (int64_t r = 0; r < rounds; ++r) {
     asm volatile("" : "+v"(a));
-    for (auto& sum : sums) sum = _mm512_fmadd_ps(sum, a, b);
+    for (auto& sum : sums) sum = _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
   }
   float total = 0;
   for (const auto& sum : sums) total += _mm512_reduce_add_ps(sum);
@@ -58,6 +59,6 @@ int64_t multiply_add(int64_t rounds) noexcept {
 
 }  // namespace
 
-extern const LimitKernels kLimitKernels{read, dot8, kChains * 128, multiply_add, kChains * 32};
+extern const LimitKernels kLimitKernels{read, dot8, kChains * 128, multiply_add, kChains * 64};
 
 }  // namespace minfer::cpu::avx512

@@ -8,6 +8,7 @@ namespace minfer::cpu::avx512 {
 
 LinearTileFn linear_tile_32(tensor::DType dtype);
 LinearTileFn linear_tile_k(tensor::DType dtype);
+LinearTileFn linear_tile_bf16(tensor::DType dtype);
 LinearTileFn linear_tile_plain(tensor::DType dtype);
 
 }  // namespace minfer::cpu::avx512

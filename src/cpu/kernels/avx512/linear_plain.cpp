@@ -1,4 +1,4 @@
-// AVX-512 linear kernels of F32, F16 and BF16: weights become floats, and an output is one chain of fused multiply-adds
+// AVX-512 linear kernels of F32 and F16: weights become floats, and an output is one chain of fused multiply-adds
 // along k, in order, in `stream` as in `sweep`. Panels of 16 rows, element k of the rows at k * 16.
 #include <immintrin.h>
 
@@ -25,14 +25,6 @@ struct F16 {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
 };
-struct BF16 {
-  static constexpr int64_t kBytes = 2;
-  [[gnu::always_inline]] static inline __m512 load(const std::byte* p) {
-    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
-  }
-};
-
 [[gnu::always_inline]] inline __m512 broadcast(const std::byte* p) {
   return _mm512_set1_ps(*reinterpret_cast<const float*>(p));
 }
@@ -162,8 +154,6 @@ LinearTileFn linear_tile_plain(tensor::DType dtype) {
       return linear_tile_of<F32>;
     case DType::f16:
       return linear_tile_of<F16>;
-    case DType::bf16:
-      return linear_tile_of<BF16>;
     default:
       return nullptr;
   }
@@ -171,6 +161,7 @@ LinearTileFn linear_tile_plain(tensor::DType dtype) {
 
 LinearTileFn linear_tile(tensor::DType dtype) {
   if (const LinearTileFn tile = linear_tile_plain(dtype)) return tile;
+  if (const LinearTileFn tile = linear_tile_bf16(dtype)) return tile;
   if (const LinearTileFn tile = linear_tile_32(dtype)) return tile;
   return linear_tile_k(dtype);
 }
