@@ -1,9 +1,9 @@
-// Fuzzes the tokenizer: a vocabulary made by hand, changed in up to 31 places, and a text. Either the vocabulary or the
-// text is refused with an Error, or the ids are in range, decode to the same text whole and piece by piece, and the
-// text comes back where the vocabulary loses nothing.
-// An input: byte 0 has the kind of vocabulary (bits 0-2) and whether special tokens are parsed (bit 3); byte 1 the
-// number of changes (5 bits); then 4 bytes a change: what, the id or place (16 bits), a value; then 16 bytes that
-// changes take new texts from; the rest is the text. Seeds: fuzz/corpus/tokenizer.
+// Fuzzes the tokenizer: a vocabulary made by hand (of each kind), changed in up to 31 places, and a text. Either the
+// vocabulary or the text is refused with an Error, or the ids are in range, decode to the same text whole and piece by
+// piece, and the text comes back where the vocabulary loses nothing. An input: byte 0 has the kind of vocabulary (bits
+// 0-2) and whether special tokens are parsed (bit 3); byte 1 the number of changes (5 bits); then 4 bytes a change:
+// what, the id or place (16 bits), a value; then 16 bytes that changes take new texts from; the rest is the text.
+// Seeds: fuzz/corpus/tokenizer.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -34,6 +34,8 @@ using minfer::tokenizer::test::Words;
 constexpr size_t kMaxTextBytes = 4096;  // of one input: the fuzzer wants many small ones
 constexpr size_t kTextPieceBytes = 16;
 constexpr std::array kRules = {"gpt-2", "qwen2", "llama-bpe", "smollm", "default"};
+constexpr std::array kModels = {"gpt2", "llama", "bert", "t5", "gemma4", "whitespace"};
+constexpr unsigned kKinds = 8;  // these rules, and a vocabulary of each other kind
 
 // Takes bytes off the front; zeros when there are none left.
 struct Input {
@@ -55,7 +57,12 @@ struct Input {
 
 Words start_words(unsigned kind) {
   if (kind < kRules.size()) return minfer::tokenizer::test::byte_words(kRules[kind]);
-  return minfer::tokenizer::test::sentence_words();
+  if (kind == kRules.size()) return minfer::tokenizer::test::sentence_words();
+  if (kind == kRules.size() + 1) return minfer::tokenizer::test::wordpiece_words();
+  Words words = minfer::tokenizer::test::unigram_words();
+  words.data.charsmap = words.texts.emplace_back(minfer::tokenizer::test::make_charsmap(
+      {{"\xEF\xBC\xA1", "A"}, {"\xEF\xAC\x81", "fi"}, {"\xE3\x80\x80", " "}, {"\xC2\xAD", ""}}));
+  return words;
 }
 
 struct Change {
@@ -64,6 +71,18 @@ struct Change {
   uint8_t value;
 };
 
+// A byte of the charsmap becomes another, or its end goes.
+void change_charsmap(size_t place, uint8_t value, Words& words) {
+  std::string changed(words.data.charsmap);
+  if (changed.empty()) return;
+  if (value % 8 == 0) {
+    changed.resize(place % changed.size());
+  } else {
+    changed[place % changed.size()] = static_cast<char>(value);
+  }
+  words.data.charsmap = words.texts.emplace_back(changed);
+}
+
 // One field of the vocabulary becomes something else, right or wrong. `piece` is where new texts come from.
 void apply(const Change& change, std::string_view piece, Words& words) {
   auto& data = words.data;
@@ -71,6 +90,7 @@ void apply(const Change& change, std::string_view piece, Words& words) {
   const size_t half = change.value % 8;
   const std::string text(piece.substr(std::min<size_t>(change.value / 8 % 8, piece.size()), half + 1));
   const auto number = static_cast<int64_t>(change.place) - 2;
+  const auto& rules = minfer::tokenizer::pretokenizer_rules();
   switch (change.what % 16) {
     case 0:
     case 1:  // a token, and the merge that makes it
@@ -110,9 +130,15 @@ void apply(const Change& change, std::string_view piece, Words& words) {
       break;
     case 12:
       data.add_space_prefix = change.value % 2 == 0;
+      data.remove_extra_whitespaces = change.value % 4 < 2;
+      data.lowercase = change.value % 8 < 4;
+      data.strip_accents = change.value % 16 < 8;
+      if (change.value % 32 < 16) data.lstrip.push_back(static_cast<TokenId>(number));
+      if (change.value % 64 < 32) data.rstrip.push_back(static_cast<TokenId>(number));
       break;
     case 13:
-      data.model = change.value % 2 == 0 ? "gpt2" : "llama";
+      data.model = kModels[change.value % kModels.size()];
+      if (change.value >= 128) change_charsmap(change.place, change.value, words);
       break;
     case 14:
       data.tokens.resize(id);
@@ -120,7 +146,7 @@ void apply(const Change& change, std::string_view piece, Words& words) {
       if (change.value % 4 < 2) data.scores.resize(id);
       break;
     default:
-      data.pre = change.value % 8 == 0 ? text : kRules[change.value % kRules.size()];
+      data.pre = change.value % 8 == 0 ? text : rules[change.place % rules.size()].names[0];
       break;
   }
 }
@@ -151,7 +177,7 @@ struct Starts {
   std::deque<Words> words;  // never moves them: the tokenizers view their texts
   std::vector<std::unique_ptr<Tokenizer>> tokenizers;
   Starts() {
-    for (unsigned kind = 0; kind <= kRules.size(); ++kind) {
+    for (unsigned kind = 0; kind < kKinds; ++kind) {
       words.push_back(start_words(kind));
       tokenizers.push_back(std::make_unique<Tokenizer>(words.back().data));
     }
@@ -163,7 +189,7 @@ struct Starts {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input{{data, size}};
   const uint8_t head = input.byte();
-  const unsigned kind = std::min<unsigned>(head % 8, kRules.size());
+  const unsigned kind = head % kKinds;
   const bool parse_special = (head & 8) != 0;
   const size_t changes = input.byte() % 32;
   const std::string_view records = input.text(changes * 4);
