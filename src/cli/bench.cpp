@@ -19,6 +19,7 @@
 #include "engine/forward.hpp"
 #include "engine/work.hpp"
 #include "model/synthetic.hpp"
+#include "model/weight_check.hpp"
 
 namespace minfer::cli {
 namespace {
@@ -163,8 +164,8 @@ class Bench {
   }
 
   [[noreturn]] void fail_broken(std::string_view found) const {
-    fail(ErrorCode::invalid_input, "{}: the model gave {}; its weights are broken, and its speed would say nothing",
-         loaded_.model.file().metadata().source(), found);
+    fail(ErrorCode::invalid_input, "{}: the model gave {}; its weights are broken, and its speed would say nothing; {}",
+         loaded_.model.file().metadata().source(), found, model::describe_broken_weights(loaded_.model));
   }
 
   Row measure(std::string name, int64_t tokens, int64_t depth, int64_t streams, double limit_seconds,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "model/weight_check.hpp"
 
 namespace minfer::engine {
 namespace {
@@ -278,6 +279,11 @@ void Batcher::end(Stream& stream, StopReason reason) {
 
 void Batcher::fail_stream(Stream& stream, const Error& error) {
   stream.end(StopReason::failed, error);
+}
+
+void Batcher::fail_stream(Stream& stream, const BrokenLogits& error) {
+  if (!broken_weights_) broken_weights_ = model::describe_broken_weights(runner_.model());
+  stream.end(StopReason::failed, Error(error.code(), fmt::format("{}; {}", error.what(), *broken_weights_)));
 }
 
 void Batcher::remove_ended() {

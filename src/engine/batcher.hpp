@@ -24,6 +24,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/broken_logits.hpp"
 #include "engine/request.hpp"
 #include "engine/runner.hpp"
 #include "engine/stream.hpp"
@@ -111,6 +112,8 @@ class Batcher {
   const SessionTarget* session_target(const Stream& stream);
   void end(Stream& stream, StopReason reason);
   void fail_stream(Stream& stream, const Error& error);
+  // The error with what is wrong with the model's weights, which is looked for once.
+  void fail_stream(Stream& stream, const BrokenLogits& error);
   void remove_ended();
 
   // The step that is being built, and the earliest that was submitted.
@@ -154,7 +157,8 @@ class Batcher {
   mutable std::atomic<RequestId> next_id_ = 1;
   BatcherStats stats_;
   StepCost cost_;
-  std::optional<ModelIdentity> identity_;  // read for the first session
+  std::optional<std::string> broken_weights_;  // described once a step has given no numbers
+  std::optional<ModelIdentity> identity_;      // read for the first session
   std::optional<SessionTarget> session_target_;
   std::deque<std::unique_ptr<Stream>> waiting_;   // in order of arrival
   std::vector<std::unique_ptr<Stream>> running_;  // in order of arrival

@@ -276,6 +276,8 @@ void Batcher::take_drawn(const Step& step, const graph::StepResult& result) {
       const auto reason =
           entry.has_logits ? stream.advance_drawn(entry.rows, result.drawn[mine], top) : stream.advance(entry.rows, {});
       if (reason) end(stream, *reason);
+    } catch (const BrokenLogits& error) {
+      fail_stream(stream, error);
     } catch (const Error& error) {
       fail_stream(stream, error);
     }
@@ -292,6 +294,8 @@ void Batcher::take_hidden(const Step& step, std::span<const float> hidden) {
     try {
       const auto reason = stream.advance_hidden(entry.rows, mine, width);
       if (reason) end(stream, *reason);
+    } catch (const BrokenLogits& error) {
+      fail_stream(stream, error);
     } catch (const Error& error) {
       fail_stream(stream, error);
     }
@@ -308,6 +312,8 @@ void Batcher::take_logits(const Step& step, std::span<const float> logits) {
     try {
       const auto reason = stream.advance(entry.rows, mine);
       if (reason) end(stream, *reason);
+    } catch (const BrokenLogits& error) {
+      fail_stream(stream, error);
     } catch (const Error& error) {
       fail_stream(stream, error);
     }

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "engine/forward.hpp"
+#include "model/weight_check.hpp"
 
 namespace minfer::engine {
 namespace {
@@ -19,17 +20,18 @@ double log_probability(std::span<const float> logits, int32_t token) {
 }
 
 // The surprise of `target`, which is a number unless the model's logits are none.
-double surprise(std::span<const float> logits, int32_t target, int64_t window, int64_t position) {
+double surprise(std::span<const float> logits, int32_t target, int64_t window, int64_t position,
+                const model::Model& model) {
   const double nll = -log_probability(logits, target);
   if (std::isfinite(nll)) return nll;
   const auto wrong = std::find_if(logits.begin(), logits.end(), [](float logit) { return !std::isfinite(logit); });
   // A NaN has a sign, which says nothing.
   fail(ErrorCode::invalid_input,
-       "the model gave {} as the logit of token {} at position {} of window {}; its weights are broken",
+       "the model gave {} as the logit of token {} at position {} of window {}; its weights are broken; {}",
        std::isnan(*wrong) ? "NaN"
        : *wrong > 0       ? "infinity"
                           : "-infinity",
-       wrong - logits.begin(), position, window);
+       wrong - logits.begin(), position, window, model::describe_broken_weights(model));
 }
 
 }  // namespace
@@ -57,7 +59,7 @@ PerplexityResult perplexity(Runner& runner, std::span<const int32_t> tokens, int
     Sequence sequence(runner.cache());
     append_scored(runner, sequence, ids, first, [&](int64_t position, std::span<const float> logits) {
       if (position + 1 >= window) return;
-      const double nll = surprise(logits, targets[static_cast<size_t>(position + 1)], w, position);
+      const double nll = surprise(logits, targets[static_cast<size_t>(position + 1)], w, position, runner.model());
       if (each) each(w, position, logits);
       sum += nll;
       sum_squares += nll * nll;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "engine/broken_logits.hpp"
 
 namespace minfer::engine {
 namespace {
@@ -293,8 +294,7 @@ std::optional<StopReason> Stream::advance_hidden(int64_t rows, std::span<const f
   for (const double sum : pooled_) {
     result_.embedding.push_back(static_cast<float>(sum / count));
     if (!std::isfinite(result_.embedding.back())) {
-      fail(ErrorCode::invalid_input, "the model gave {} in the hidden state of a text; its weights are broken",
-           result_.embedding.back());
+      fail_broken("the model gave {} in the hidden state of a text; its weights are broken", result_.embedding.back());
     }
   }
   return StopReason::max_tokens;

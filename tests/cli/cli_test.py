@@ -17,8 +17,12 @@ import subprocess
 import sys
 import time
 import unittest
+from pathlib import Path
 
 from program import GOLDEN, TEXT, TINY, ProgramTest, split_model, with_architecture, with_metadata
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+from make_gguf_corpus import Model  # noqa: E402
 
 SMOLLM = "smollm2-135m"
 LLAMA = TINY / "llama.gguf"
@@ -244,6 +248,19 @@ class BadFiles(ProgramTest):
                     self.refused(3, says, "run", path, "hi", "--raw", "--temp", temperature)
             if number != 0:
                 self.refused(3, "the model gave ", "perplexity", path, text, "-c", "64")
+
+    def test_a_broken_weight_is_named(self):
+        model = Model(LLAMA.read_bytes())
+        shape, dtype, content = model.tensors["blk.1.ffn_up.weight"]
+        for number, word in ((math.nan, "NaN"), (math.inf, "infinity"), (-math.inf, "infinity")):
+            broken = bytearray(content)
+            struct.pack_into("<f", broken, 4 * (64 * 3 + 17), number)
+            path = self.write("broken.gguf", model.write(tensors={"blk.1.ffn_up.weight": (shape, dtype, bytes(broken))}))
+            says = f"tensor blk.1.ffn_up.weight has {word} at row 3, column 17"
+            with self.subTest(number=number):
+                self.refused(3, says, "run", path, "hi", "--raw")
+                self.refused(3, says, "bench", path, "-p", "8", "-n", "4")
+                self.refused(3, says, "perplexity", path, self.write("text.txt", TEXT), "-c", "64")
 
     def test_template_that_cannot_be_rendered(self):
         for source in ("{% frobnicate %}", "{{ raise_exception('no users here') }}", "{{ messages", "{{ nothing.here.at.all }}"):

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "engine/broken_logits.hpp"
 
 namespace minfer::engine {
 namespace {
@@ -51,7 +52,7 @@ void choose_candidates(SamplerState& state) {
 }
 
 [[noreturn]] void fail_no_finite(const std::string& suspects) {
-  fail(ErrorCode::invalid_input, "the model gave no finite logit; {}", suspects);
+  fail_broken("the model gave no finite logit; {}", suspects);
 }
 
 [[noreturn]] void fail_forbidden() {
@@ -65,8 +66,8 @@ void check_logits(std::span<const float> logits, const std::string& suspects) {
   for (size_t i = 0; i < logits.size(); ++i) {
     const float logit = logits[i];
     if (std::isnan(logit) || logit == kInfinity) {
-      fail(ErrorCode::invalid_input, "the model gave {} as the logit of token {}; {}",
-           std::isnan(logit) ? "NaN" : "infinity", i, suspects);
+      fail_broken("the model gave {} as the logit of token {}; {}", std::isnan(logit) ? "NaN" : "infinity", i,
+                  suspects);
     }
     any_finite |= logit != -kInfinity;
     any_other |= logit != logits[0];
@@ -204,8 +205,7 @@ int32_t Sampler::take(const graph::Drawn& drawn) {
       if (params_.mirostat != 0 && params_.temperature != 0.0F) learn_surprise(params_, drawn.surprise, mirostat_mu_);
       return drawn.id;
     case Status::not_finite:
-      fail(ErrorCode::invalid_input, "the model gave NaN or infinity as the logit of token {}; {}", drawn.culprit,
-           suspects_);
+      fail_broken("the model gave NaN or infinity as the logit of token {}; {}", drawn.culprit, suspects_);
     case Status::no_finite:
       fail_no_finite(suspects_);
     case Status::all_equal:
