@@ -60,6 +60,16 @@ class Plan(ProgramTest):
         self.assertEqual(self.ok("plan", LLAMA, "-c", "512", "--batch-tokens", "512").err, "")
         self.assertIn(notice, self.ok("run", LLAMA, "the", "--raw", "-n", "1", "-c", "512", "--batch-tokens", "513").err)
 
+    def test_gpu_layers_without_a_gpu(self):
+        found = re.search(r"^cuda: unavailable: (.+)$", self.ok("plan", LLAMA).out, re.MULTILINE)
+        if not found:
+            self.skipTest("there is a GPU")
+        run = ["run", LLAMA, "the", "--raw", "-n", "1", "--gpu-layers"]
+        self.refused(2, f"--gpu-layers 2: there is no GPU; cuda: {found[1]}", *run, "2")
+        self.refused(2, "--gpu-layers 4: expected auto, or 0 to the model's 3 layers", *run, "4")
+        for layers in ("0", "auto"):
+            self.ok(*run, layers)
+
     def test_memory_limit(self):
         (cpu,) = self.plan(LLAMA, "-c", "512")["devices"]
         enough, short = str(cpu["total_bytes"]), str(cpu["total_bytes"] - 1)
