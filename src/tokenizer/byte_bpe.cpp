@@ -13,11 +13,51 @@
 namespace minfer::tokenizer {
 namespace {
 
-TokenId merge_part(const Vocab& vocab, std::string_view text, size_t rank, std::string_view merge) {
-  const TokenId id = vocab.find(text);
-  if (id < 0) fail(ErrorCode::invalid_input, "merge {} '{}' names '{}', which is no token", rank, merge, text);
-  return id;
+constexpr size_t kMergesAtOnce = 256;
+
+struct SplitMerge {
+  std::string_view left;
+  std::string_view right;
+};
+
+SplitMerge split_merge(std::string_view merge, size_t rank) {
+  const size_t space = merge.find(' ', 1);
+  if (space == std::string_view::npos || space + 1 == merge.size()) {
+    fail(ErrorCode::invalid_input, "merge {} is '{}'; expected two tokens with a space between", rank, merge);
+  }
+  return {merge.substr(0, space), merge.substr(space + 1)};
 }
+
+// The texts of left, right and joined tokens of a block of merges, one after another, and their ids.
+struct MergeBlock {
+  std::vector<std::string_view> texts;
+  std::vector<TokenId> ids;
+  std::string joined;
+
+  void read(const Vocab& vocab, std::span<const std::string_view> merges, size_t first_rank) {
+    texts.clear();
+    joined.clear();
+    size_t bytes = 0;
+    for (const std::string_view merge : merges) bytes += merge.size();
+    joined.reserve(bytes);  // views of it stay
+    for (size_t index = 0; index < merges.size(); ++index) {
+      const SplitMerge parts = split_merge(merges[index], first_rank + index);
+      const size_t begin = joined.size();
+      joined += parts.left;
+      joined += parts.right;
+      texts.push_back(parts.left);
+      texts.push_back(parts.right);
+      texts.push_back(std::string_view(joined).substr(begin));
+    }
+    ids.resize(texts.size());
+    vocab.find_all(texts, ids);
+    for (size_t index = 0; index < ids.size(); ++index) {
+      if (ids[index] >= 0) continue;
+      fail(ErrorCode::invalid_input, "merge {} '{}' names '{}', which is no token", first_rank + index / 3,
+           merges[index / 3], texts[index]);
+    }
+  }
+};
 
 // Two kinds of files bring the rule of their name, and need not name it.
 std::string_view rule_name(const VocabData& data) {
@@ -33,25 +73,28 @@ MergeTable::MergeTable(const Vocab& vocab, const std::vector<std::string_view>& 
     fail(ErrorCode::invalid_input, "the vocabulary has {} merges; the limit is {}", merges.size(), kMaxMerges);
   }
   slots_.resize(std::bit_ceil(merges.size() * 2 + 2));
-  std::string joined;
-  for (size_t rank = 0; rank < merges.size(); ++rank) {
-    const std::string_view merge = merges[rank];
-    const size_t space = merge.find(' ', 1);
-    if (space == std::string_view::npos || space + 1 == merge.size()) {
-      fail(ErrorCode::invalid_input, "merge {} is '{}'; expected two tokens with a space between", rank, merge);
+  const std::span<const std::string_view> all = merges;
+  MergeBlock block;
+  for (size_t begin = 0; begin < all.size(); begin += kMergesAtOnce) {
+    const size_t count = std::min(kMergesAtOnce, all.size() - begin);
+    block.read(vocab, all.subspan(begin, count), begin);
+    for (size_t index = 0; index < count; ++index) {
+      __builtin_prefetch(&slots_[first_slot(block.ids[3 * index], block.ids[3 * index + 1])]);
     }
-    joined.assign(merge.substr(0, space));
-    joined += merge.substr(space + 1);
-    const TokenId left = merge_part(vocab, merge.substr(0, space), rank, merge);
-    const TokenId right = merge_part(vocab, merge.substr(space + 1), rank, merge);
-    const TokenId merged = merge_part(vocab, joined, rank, merge);
-    size_t slot = first_slot(left, right);
-    while (slots_[slot].left >= 0 && (slots_[slot].left != left || slots_[slot].right != right)) {
-      slot = (slot + 1) & (slots_.size() - 1);
+    for (size_t index = 0; index < count; ++index) {
+      insert({block.ids[3 * index], block.ids[3 * index + 1], static_cast<uint32_t>(begin + index),
+              block.ids[3 * index + 2]});
     }
-    if (slots_[slot].left >= 0) continue;  // listed twice: the first has the better rank
-    slots_[slot] = {left, right, static_cast<uint32_t>(rank), merged};
   }
+}
+
+void MergeTable::insert(const Slot& merge) {
+  size_t slot = first_slot(merge.left, merge.right);
+  while (slots_[slot].left >= 0 && (slots_[slot].left != merge.left || slots_[slot].right != merge.right)) {
+    slot = (slot + 1) & (slots_.size() - 1);
+  }
+  // Listed twice: the first has the better rank.
+  if (slots_[slot].left < 0) slots_[slot] = merge;
 }
 
 size_t MergeTable::first_slot(TokenId left, TokenId right) const {
@@ -79,6 +122,10 @@ ByteBpe::ByteBpe(const Vocab& vocab)
         "give it with --pre NAME",
         rule_.names[0]);
   }
+  if (rule_.whole_characters) {
+    for (size_t id = 0; id < vocab_.size(); ++id) cuts_.add(vocab_.text(static_cast<TokenId>(id)));
+    cuts_.finish();
+  }
   lowercase_ = rule_.drops_space && vocab.data().lowercase.value_or(false);
   std::string text;
   for (unsigned byte = 0; byte < 256; ++byte) {
@@ -104,16 +151,12 @@ std::string_view ByteBpe::prepared(std::string_view text, Scratch& scratch) cons
 void ByteBpe::encode(std::string_view text, Scratch& scratch, std::vector<TokenId>& out) const {
   text = prepared(text, scratch);
   scratch.dropped_bytes = false;
-  for (const std::string_view word : pretokenizer_.split(text, scratch.regex)) {
-    const uint64_t hash = WordCache::hash(word);
-    const std::span<const TokenId> known = scratch.cache.find(word, hash);
-    if (!known.empty()) {
-      out.insert(out.end(), known.begin(), known.end());
-      continue;
+  for (const std::string_view piece : pretokenizer_.split(text, scratch.regex)) {
+    if (rule_.whole_characters) {
+      cuts_.for_each_word(piece, [&](std::string_view word) { encode_word(word, scratch, out); });
+    } else {
+      encode_word(piece, scratch, out);
     }
-    const size_t before = out.size();
-    encode_word(word, scratch, out);
-    scratch.cache.insert(word, hash, std::span<const TokenId>(out).subspan(before));
   }
   if (scratch.dropped_bytes) {
     log(LogLevel::warning, "a text has characters whose bytes are no tokens of this vocabulary; they were left out");
@@ -121,6 +164,18 @@ void ByteBpe::encode(std::string_view text, Scratch& scratch, std::vector<TokenI
 }
 
 void ByteBpe::encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
+  const uint64_t hash = WordCache::hash(word);
+  const std::span<const TokenId> known = scratch.cache.find(word, hash);
+  if (!known.empty()) {
+    out.insert(out.end(), known.begin(), known.end());
+    return;
+  }
+  const size_t before = out.size();
+  encode_new_word(word, scratch, out);
+  scratch.cache.insert(word, hash, std::span<const TokenId>(out).subspan(before));
+}
+
+void ByteBpe::encode_new_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
   if (rule_.ignore_merges && !rule_.whole_characters && word.size() <= kMaxTokenBytes) {
     scratch.word_text.clear();
     for (const char c : word) append_utf8(scratch.word_text, byte_level_character(static_cast<uint8_t>(c)));

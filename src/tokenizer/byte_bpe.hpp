@@ -2,7 +2,8 @@
 // and neighbours merge in the order of the file's merge list. The list is resolved to ids once, at construction. A byte
 // that the vocabulary has no token for is left out, as the published tokenizers do, and reported to the log.
 // A rule may ask for whole characters: symbols are characters, spaces are "▁", and a character without a token becomes
-// the tokens of its bytes, else the unknown token. Immutable;
+// the tokens of its bytes, else the unknown token; such text is cut into words where that changes nothing
+// (space_cuts.hpp). Words are cached. Immutable;
 // scratch belongs to the caller, one thread at a time. Oracle: the Python package `tokenizers` with the models'
 // published tokenizer.json.
 #pragma once
@@ -14,6 +15,7 @@
 
 #include "tokenizer/merge.hpp"
 #include "tokenizer/pretokenizer.hpp"
+#include "tokenizer/space_cuts.hpp"
 #include "tokenizer/vocab.hpp"
 #include "tokenizer/word_cache.hpp"
 
@@ -35,6 +37,7 @@ class MergeTable {
     uint32_t rank = 0;
     TokenId merged = -1;
   };
+  void insert(const Slot& merge);
   size_t first_slot(TokenId left, TokenId right) const;
   std::vector<Slot> slots_;
 };
@@ -62,6 +65,7 @@ class ByteBpe {
  private:
   std::string_view prepared(std::string_view text, Scratch& scratch) const;
   void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
+  void encode_new_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
   void append_symbols(std::string_view word, Scratch& scratch) const;
   void append_unmerged(std::string_view character, Scratch& scratch, std::vector<TokenId>& out) const;
 
@@ -70,6 +74,7 @@ class ByteBpe {
   Pretokenizer pretokenizer_;
   MergeTable merges_;
   std::array<TokenId, 256> byte_ids_;  // -1: the vocabulary lacks the byte
+  SpaceCuts cuts_;                     // of whole characters
   bool lowercase_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>
@@ -72,10 +73,10 @@ TextIndex::TextIndex(size_t max_entries) : slots_(std::bit_ceil(max_entries * 2 
 
 TokenId TextIndex::insert(const std::vector<std::string_view>& texts, TokenId id) {
   const std::string_view text = texts[static_cast<size_t>(id)];
-  const uint64_t hash = XXH3_64bits(text.data(), text.size());
-  const auto tag = static_cast<uint32_t>(hash >> 32);
+  const uint64_t key = hash(text);
+  const auto tag = static_cast<uint32_t>(key >> 32);
   const size_t mask = slots_.size() - 1;
-  for (size_t slot = hash & mask;; slot = (slot + 1) & mask) {
+  for (size_t slot = key & mask;; slot = (slot + 1) & mask) {
     Slot& entry = slots_[slot];
     if (entry.id < 0) {
       entry = {tag, id};
@@ -85,14 +86,40 @@ TokenId TextIndex::insert(const std::vector<std::string_view>& texts, TokenId id
   }
 }
 
-TokenId TextIndex::find(const std::vector<std::string_view>& texts, std::string_view text) const {
-  const uint64_t hash = XXH3_64bits(text.data(), text.size());
+uint64_t TextIndex::hash(std::string_view text) {
+  return XXH3_64bits(text.data(), text.size());
+}
+
+TokenId TextIndex::find(const std::vector<std::string_view>& texts, std::string_view text, uint64_t hash) const {
   const auto tag = static_cast<uint32_t>(hash >> 32);
   const size_t mask = slots_.size() - 1;
   for (size_t slot = hash & mask;; slot = (slot + 1) & mask) {
     const Slot& entry = slots_[slot];
     if (entry.id < 0) return -1;
     if (entry.tag == tag && texts[static_cast<size_t>(entry.id)] == text) return entry.id;
+  }
+}
+
+void Vocab::find_all(std::span<const std::string_view> texts, std::span<TokenId> ids) const {
+  constexpr size_t kBlock = 64;
+  std::array<uint64_t, kBlock> hashes;
+  std::array<TokenId, kBlock> candidates;
+  for (size_t begin = 0; begin < texts.size(); begin += kBlock) {
+    const size_t count = std::min(kBlock, texts.size() - begin);
+    for (size_t index = 0; index < count; ++index) {
+      hashes[index] = TextIndex::hash(texts[begin + index]);
+      index_.prefetch(hashes[index]);
+    }
+    for (size_t index = 0; index < count; ++index) {
+      candidates[index] = index_.first_id(hashes[index]);
+      if (candidates[index] >= 0) __builtin_prefetch(&texts_[static_cast<size_t>(candidates[index])]);
+    }
+    for (size_t index = 0; index < count; ++index) {
+      if (candidates[index] >= 0) __builtin_prefetch(texts_[static_cast<size_t>(candidates[index])].data());
+    }
+    for (size_t index = 0; index < count; ++index) {
+      ids[begin + index] = index_.find(texts_, texts[begin + index], hashes[index]);
+    }
   }
 }
 

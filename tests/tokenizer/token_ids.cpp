@@ -20,8 +20,15 @@
 
 namespace {
 
+using minfer::tokenizer::EncodeOptions;
+using minfer::tokenizer::find_pretokenizer_rule;
+using minfer::tokenizer::Pretokenizer;
+using minfer::tokenizer::pretokenizer_rules;
+using minfer::tokenizer::PretokenizerRule;
+using minfer::tokenizer::SplitStep;
+using minfer::tokenizer::Splitter;
+using minfer::tokenizer::Tokenizer;
 using nlohmann::json;
-using namespace minfer::tokenizer;
 
 std::string_view splitter_name(Splitter splitter) {
   switch (splitter) {
