@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import transformers
 
+import tiny_dense_models as dense
 import tiny_extra
 
 PROMPT_TOKENS = 40
@@ -90,6 +91,10 @@ CLASSES = {
     "gemma3": (transformers.Gemma3TextConfig, transformers.Gemma3ForCausalLM),
 } | {name: (kind.config_class, kind.model_class) for name, kind in tiny_extra.ARCHITECTURES.items()}
 
+VARIANTS.update(dense.VARIANTS)
+CLASSES.update(dense.CLASSES)
+FOUND.update(dense.FOUND)
+
 # ---- tokenizers: minimal, but whole ----
 
 PIECES = ["▁", "e", "t", "a", "o", "i", "n", "s", "h", "r", "d", "l", "u", "th", "the", "▁the", "in", "er", "an", "re",
@@ -152,14 +157,16 @@ def add_tokenizer(writer, kind, architecture):
 
 # ---- models ----
 
-def make_model(architecture, config_values, seed):
-    config_class, model_class = CLASSES[architecture]
+def make_model(variant, config_values, seed):
+    architecture = VARIANTS[variant][0]
+    config_class, model_class = CLASSES.get(variant) or CLASSES[architecture]
     eager = {"experts_implementation": "eager"} if any("experts" in key for key in config_values) else {}
     config = config_class(**config_values, attn_implementation="eager", pad_token_id=None, **eager)
     model = model_class(config).eval()
     generator = torch.Generator().manual_seed(seed)
     # A tied embedding would repeat its input, were it not small beside what the layers add.
-    gains = {"q_proj": 2.0, "k_proj": 2.0, "v_proj": 1.5, "o_proj": 1.5, "down_proj": 3.0}
+    gains = {"q_proj": 2.0, "k_proj": 2.0, "v_proj": 1.5, "o_proj": 1.5, "down_proj": 3.0, **dense.PROJECTION_GAINS}
+    scale = dense.embedding_scale(architecture, config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             extra = tiny_extra.ARCHITECTURES.get(architecture)
@@ -168,15 +175,16 @@ def make_model(architecture, config_values, seed):
             if extra:
                 pass
             elif "norm" in name:
-                value = 0.2 * value + (0.0 if architecture == "gemma3" else 1.0)
+                value = 0.2 * value + (0.0 if architecture in dense.PLUS_ONE or name.endswith(".bias") else 1.0)
             elif name.endswith(".bias"):
                 value *= 0.5
             elif "embed_tokens" in name:
-                value *= 0.5 / (math.sqrt(config.hidden_size) if architecture == "gemma3" else 1.0)
+                value *= 0.5 / scale
             else:
                 # Experts' matrices are parameters of their own, others are the weight of a module.
                 gain = next((gains[part] for part in name.split(".")[-2:] if part in gains), 1.0)
                 value *= gain / math.sqrt(parameter.shape[-1])
+            value *= dense.gain(architecture, name)
             # Few mantissa bits: the files compress well, and convert to BF16 without loss.
             parameter.copy_(value.to(torch.bfloat16).to(torch.float32))
     return model
@@ -222,9 +230,9 @@ def route_gap(model, ids):
     return smallest
 
 
-def find_model(name, architecture, config, bos, normal_ids):
+def find_model(name, config, bos, normal_ids):
     for seed in [FOUND.get(name, 0), *range(MAX_SEEDS)]:
-        model = make_model(architecture, config, seed)
+        model = make_model(name, config, seed)
         numbers = np.random.default_rng(seed)
         prompt = [int(i) for i in numbers.integers(normal_ids.start, normal_ids.stop, PROMPT_TOKENS)]
         if bos is not None:
@@ -251,12 +259,14 @@ GEMMA_TENSORS = dict(TENSORS, post_attention_layernorm="post_attention_norm", pr
 
 def tensor_name(name, architecture):
     whole = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
+             "model.norm.bias": "output_norm.bias",
              "lm_head.weight": "output.weight"}
     if name in whole:
         return whole[name]
     _, _, layer, rest = name.split(".", 3)
     module, kind = (rest, "weight") if "experts" in rest else rest.rsplit(".", 1)
-    return f"blk.{layer}.{(GEMMA_TENSORS if architecture == 'gemma3' else TENSORS)[module]}.{kind}"
+    names = GEMMA_TENSORS if architecture == "gemma3" else dict(TENSORS, **dense.TENSORS.get(architecture, {}))
+    return f"blk.{layer}.{names[module]}.{kind}"
 
 
 def interleave(weight, heads):
@@ -270,12 +280,14 @@ def add_tensors(writer, model, architecture):
         return tiny_extra.add_tensors(writer, model, architecture)
     for name, parameter in model.named_parameters():
         value = parameter.detach().numpy()
-        if architecture == "llama" and "q_proj" in name:
+        if architecture in dense.PAIRED and "q_proj" in name:
             value = interleave(value, config.num_attention_heads)
-        if architecture == "llama" and "k_proj" in name:
+        if architecture in dense.PAIRED and "k_proj" in name:
             value = interleave(value, config.num_key_value_heads)
-        if architecture == "gemma3" and "norm" in name:
+        if architecture in dense.PLUS_ONE and "norm" in name:
             value = value + np.float32(1)
+        if ".norms." in name:
+            continue  # written whole below
         if "shared_expert_gate" in name:
             value = value[0]
         if "experts.gate_up_proj" in name:
@@ -283,6 +295,8 @@ def add_tensors(writer, model, architecture):
                 writer.add_tensor(f"blk.{name.split('.')[2]}.ffn_{part}_exps.weight", np.ascontiguousarray(half))
             continue
         writer.add_tensor(tensor_name(name, architecture), np.ascontiguousarray(value, np.float32))
+    for name, norms in dense.stacked_norms(model):
+        writer.add_tensor(name, norms)
     rope = config.rope_parameters
     if rope.get("rope_type") == "llama3":
         writer.add_tensor("rope_freqs.weight", llama3_factors(rope, config.head_dim))
@@ -322,7 +336,8 @@ def add_parameters(writer, architecture, values):
     writer.add_feed_forward_length(values["intermediate_size"])
     writer.add_head_count(values["num_attention_heads"])
     writer.add_head_count_kv(values["num_key_value_heads"])
-    writer.add_layer_norm_rms_eps(values["rms_norm_eps"])
+    if "rms_norm_eps" in values:
+        writer.add_layer_norm_rms_eps(values["rms_norm_eps"])
     if "head_dim" in values:
         writer.add_key_length(values["head_dim"])
         writer.add_value_length(values["head_dim"])
@@ -332,13 +347,14 @@ def add_parameters(writer, architecture, values):
         writer.add_expert_feed_forward_length(values["moe_intermediate_size"])
     if "shared_expert_intermediate_size" in values:
         writer.add_expert_shared_feed_forward_length(values["shared_expert_intermediate_size"])
-    if architecture == "llama":
+    if architecture in dense.PAIRED:
         writer.add_vocab_size(VOCAB)
-        writer.add_rope_dimension_count(values["hidden_size"] // values["num_attention_heads"])
+        writer.add_rope_dimension_count(values.get("head_dim", values["hidden_size"] // values["num_attention_heads"]))
     if architecture == "gemma3":
         writer.add_sliding_window(values["sliding_window"])
     if architecture in tiny_extra.ARCHITECTURES:
         tiny_extra.ARCHITECTURES[architecture].add_parameters(writer, values)
+    dense.add_parameters(writer, architecture, values)
     rope = values["rope_parameters"]
     add_rope(writer, rope.get("full_attention", rope))
     writer.add_file_type(gguf.LlamaFileType.ALL_F32)
@@ -346,6 +362,14 @@ def add_parameters(writer, architecture, values):
 
 
 # ---- checks ----
+
+def switched_off(name, values):
+    """The configs with what the variant is about switched off, one thing each."""
+    if name in dense.VARIANTS:
+        return [dict(values, **change) for change in dense.OFF.get(name, [])]
+    plain = unscaled(VARIANTS[name][0], values)
+    return [plain] if plain else []
+
 
 def unscaled(architecture, values):
     """The config with what the variant is about switched off; None if there is nothing."""
@@ -373,6 +397,11 @@ def rotation(rope, dims):
         return plain / rope["factor"], 1.0
     if rope["rope_type"] == "llama3":
         return plain / llama3_factors(rope, dims), 1.0
+    if rope["rope_type"] == "longrope":
+        original = rope["original_max_position_embeddings"]
+        kind = "long" if PROMPT_TOKENS > original else "short"
+        factor = max(1.0, BASE["max_position_embeddings"] / original)
+        return plain / np.array(rope[f"{kind}_factor"]), math.sqrt(1 + math.log(factor) / math.log(original))
     if rope["rope_type"] == "default":
         return plain, 1.0
 
@@ -383,7 +412,9 @@ def rotation(rope, dims):
     low = max(0, math.floor(pair_with_turns(rope["beta_fast"])))
     high = min(dims - 1, math.ceil(pair_with_turns(rope["beta_slow"])))
     ramp = np.clip((np.arange(dims // 2) - low) / max(0.001, high - low), 0, 1)
-    return plain * (1 - ramp) + plain / rope["factor"] * ramp, 0.1 * math.log(rope["factor"]) + 1
+    magnitude = (0.1 * math.log(rope["factor"]) + 1) / (
+        0.1 * rope.get("mscale_all_dim", 0) * math.log(rope["factor"]) + 1)
+    return plain * (1 - ramp) + plain / rope["factor"] * ramp, magnitude
 
 
 def check_rotation(model):
@@ -405,21 +436,22 @@ def reread_difference(path, model, ids, logits):
     keys and qwen3's head size: this checks tensors."""
     loaded = transformers.AutoModelForCausalLM.from_pretrained(
         path.parent, gguf_file=path.name, config=model.config, dtype=torch.float32).eval()
-    check_rotation(model)
     return difference(logits, logits_of(loaded, ids))
 
 
-def check_variant(path, architecture, values, model, ids, logits):
-    """How far the GGUF as transformers reads it, double precision and the switched-off variant are from `logits`."""
+def check_variant(path, name, values, model, ids, logits):
+    """How far the GGUF as transformers reads it, double precision and the switched-off variants are from `logits`."""
     report = {}
-    if architecture not in tiny_extra.ARCHITECTURES:
+    extra = VARIANTS[name][0] in tiny_extra.ARCHITECTURES
+    if not extra:
+        check_rotation(model)
+    if not extra and (name not in dense.VARIANTS or name in dense.REREAD):
         report["reread"] = reread_difference(path, model, ids, logits)
         assert report["reread"] == 0.0, report
-    report["double"] = difference(logits, logits_of(make_model(architecture, values, model.seed).double(), ids))
-    plain = unscaled(architecture, values)
-    if plain:
-        report["switched off"] = difference(logits, logits_of(make_model(architecture, plain, model.seed), ids))
-        assert report["switched off"] > 0.05, report
+    report["double"] = difference(logits, logits_of(make_model(name, values, model.seed).double(), ids))
+    report["switched off"] = [difference(logits, logits_of(make_model(name, plain, model.seed), ids))
+                              for plain in switched_off(name, values)]
+    assert min(report["switched off"], default=1) > 0.05, report
     assert report["double"] < 1e-4, report
     return report
 
@@ -430,7 +462,7 @@ def make_variant(name, folder):
     writer = gguf.GGUFWriter(path, architecture)
     add_parameters(writer, architecture, values)
     bos, first, last = add_tokenizer(writer, tokenizer, architecture)
-    seed, model, prompt, continuation, gap = find_model(name, architecture, values, bos, range(first, last))
+    seed, model, prompt, continuation, gap = find_model(name, values, bos, range(first, last))
     model.seed = seed
     add_tensors(writer, model, architecture)
     writer.write_header_to_file()
@@ -447,7 +479,7 @@ def make_variant(name, folder):
               "prompt_logits": rows[:LOGIT_ROWS], "decode_logits": rows[LOGIT_ROWS:], "greedy": continuation}
     text = json.dumps(golden, separators=(",", ":")).replace("[[", "[\n[").replace("],[", "],\n[").replace(',"', ',\n"')
     (folder / f"{name}.json").write_text(text + "\n")
-    report = check_variant(path, architecture, values, model, ids, logits)
+    report = check_variant(path, name, values, model, ids, logits)
     print(f"{name}: seed {seed}, gap {gap:.4f}, {len(set(continuation))} distinct ids, {path.stat().st_size} bytes, "
           f"{report}", flush=True)
 

@@ -23,10 +23,34 @@ constexpr double kHalfCache = 5e-3;
 constexpr int64_t kContext = 128;
 constexpr size_t kCompared = 4;  // prompt positions, and as many decode steps
 
-const std::vector<std::string> kVariants = {
-    "llama",  "llama_rope_llama3", "llama_rope_linear", "llama_rope_yarn", "qwen2",
-    "qwen3",  "qwen2moe",          "qwen3moe",          "gemma3",          "gemma3_rope_linear",
-    "gpt_oss"};
+const std::vector<std::string> kVariants = {"llama",
+                                            "llama_rope_llama3",
+                                            "llama_rope_linear",
+                                            "llama_rope_yarn",
+                                            "qwen2",
+                                            "qwen3",
+                                            "qwen2moe",
+                                            "qwen3moe",
+                                            "gemma3",
+                                            "gemma3_rope_linear",
+                                            "gpt_oss",
+                                            "gemma",
+                                            "gemma2",
+                                            "mistral",
+                                            "mistral3",
+                                            "phi3",
+                                            "phi3_rope_long",
+                                            "granite",
+                                            "olmo2",
+                                            "olmo3",
+                                            "smollm3",
+                                            "glm4",
+                                            "starcoder2",
+                                            "stablelm",
+                                            "stablelm_parallel",
+                                            "cohere2",
+                                            "exaone4",
+                                            "exaone4_global"};
 
 struct Golden {
   std::vector<int32_t> prompt;
