@@ -48,6 +48,9 @@ void Runner::load(const graph::ProgressFn& progress) {
   }
   if (stores.size() > 1) split_kv_ = std::make_unique<SplitKvStore>(stores);
   cache_ = std::make_unique<KvCache>(kv_spec_, split_kv_ != nullptr ? *split_kv_ : *stores[0]);
+  std::vector<float> scales;
+  for (const model::Adapter& adapter : model_.adapters()) scales.push_back(adapter.scale());
+  cache_->set_adapter_scales(std::move(scales));
 }
 
 graph::Backend& Runner::main_device() const {

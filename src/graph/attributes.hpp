@@ -85,9 +85,15 @@ struct RopeAttentionAttributes {
   AttentionAttributes attention;
 };
 
+// How much of an adapter each row gets: its sequence's own scale (SequenceStep::adapter_scales) times `factor`.
+struct AdapterScaleAttributes {
+  int32_t adapter;
+  float factor;  // of this pair of matrices: alpha / rank
+};
+
 using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, LayerNormAttributes, GluAttributes,
                                 ActivateAttributes, ScaleAttributes, NormLinearAttributes, NormLinearGluAttributes,
                                 RopeAnglesAttributes, RopeAttributes, KvAppendAttributes, RopeAppendAttributes,
-                                AttentionAttributes, RopeAttentionAttributes, RouteAttributes>;
+                                AttentionAttributes, RopeAttentionAttributes, RouteAttributes, AdapterScaleAttributes>;
 
 }  // namespace minfer::graph

@@ -79,6 +79,8 @@ struct SequenceStep {
   // For each group the page ids of positions 0 .. first_position + rows - 1; pages wholly outside a group's window may
   // be anything.
   std::array<std::span<const int32_t>, kMaxKvGroups> pages;
+  // How much of each of the model's adapters its rows get; empty where the model has none.
+  std::span<const float> adapter_scales = {};
 };
 
 // In place of a token id: the token that is drawn at an output of the step submitted before, which the host need not

@@ -8,7 +8,8 @@
 
 namespace minfer::graph {
 
-Builder::Builder(std::span<const WeightShape> weights, const StepShape& shape) : weights_(weights) {
+Builder::Builder(std::span<const WeightShape> weights, const StepShape& shape, std::span<const LowRank> adapters)
+    : weights_(weights), adapters_(adapters) {
   graph_.shape = shape;
   for (size_t i = 0; i < weights.size(); ++i) by_name_.emplace(weights[i].name, static_cast<WeightId>(i));
   const auto add_input = [&](Input which, Rows rows, const char* name) {
@@ -60,7 +61,17 @@ ValueId Builder::layer_norm(ValueId x, WeightId weight, WeightId bias, float eps
 }
 
 ValueId Builder::linear(ValueId x, WeightId matrix, WeightId bias) {
-  return add_node(Op::linear, {x}, {matrix, bias}, {}, weight_shape(matrix).name)[0];
+  ValueId y = add_node(Op::linear, {x}, {matrix, bias}, {}, weight_shape(matrix).name)[0];
+  for (const LowRank& pair : adapters_) {
+    if (pair.matrix != matrix) continue;
+    const auto product = [&](ValueId input, WeightId weight) {
+      return add_node(Op::linear, {input}, {weight, kNoWeight}, {}, weight_shape(weight).name)[0];
+    };
+    const AdapterScaleAttributes scale{pair.adapter, pair.factor};
+    const ValueId narrow = add_node(Op::adapter_scale, {product(x, pair.down)}, {}, scale, "adapter_scale")[0];
+    y = add(product(narrow, pair.up), y);
+  }
+  return y;
 }
 
 ValueId Builder::glu(ValueId gate, ValueId up, Activation activation) {

@@ -13,9 +13,19 @@
 
 namespace minfer::graph {
 
+// What an adapter adds to the product with a matrix: up * (down * x), times its scale.
+struct LowRank {
+  WeightId matrix;
+  WeightId down;    // [rank][inputs of the matrix]
+  WeightId up;      // [outputs of the matrix][rank]
+  int32_t adapter;  // which of the model's
+  float factor;     // see AdapterScaleAttributes
+};
+
 class Builder {
  public:
-  Builder(std::span<const WeightShape> weights, const StepShape& shape);
+  // `adapters` outlive the builder.
+  Builder(std::span<const WeightShape> weights, const StepShape& shape, std::span<const LowRank> adapters = {});
 
   // The weight of a name, or kNoWeight where the model has none.
   WeightId find_weight(std::string_view name) const;
@@ -30,6 +40,7 @@ class Builder {
   ValueId embed(ValueId ids, WeightId table, float scale);
   ValueId rms_norm(ValueId x, WeightId weight, float eps, int64_t group);
   ValueId layer_norm(ValueId x, WeightId weight, WeightId bias, float eps, int64_t group);
+  // With what the adapters add to this matrix.
   ValueId linear(ValueId x, WeightId matrix, WeightId bias = kNoWeight);
   ValueId glu(ValueId gate, ValueId up, Activation activation);
   ValueId activate(ValueId x, Activation activation);
@@ -61,6 +72,7 @@ class Builder {
 
  private:
   std::span<const WeightShape> weights_;
+  std::span<const LowRank> adapters_;
   std::unordered_map<std::string_view, WeightId> by_name_;
   Graph graph_;
 };

@@ -63,8 +63,9 @@ enum class Op : uint8_t {
   expert_linear,
   expert_glu,
   expert_sum,
+  adapter_scale,
 };
-inline constexpr int kOpCount = 23;
+inline constexpr int kOpCount = 24;
 
 struct ValueType {
   Format format;

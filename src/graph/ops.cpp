@@ -32,6 +32,7 @@ constexpr std::array<OpInfo, kOpCount> kOps = {{
     {Op::expert_linear, "expert_linear", infer_expert_linear},
     {Op::expert_glu, "expert_glu", infer_expert_glu},
     {Op::expert_sum, "expert_sum", infer_expert_sum},
+    {Op::adapter_scale, "adapter_scale", infer_adapter_scale},
 }};
 
 // The table is indexed by op: its order is the enum's.

@@ -58,5 +58,6 @@ std::vector<ValueType> infer_route(const NodeCheck&);
 std::vector<ValueType> infer_expert_linear(const NodeCheck&);
 std::vector<ValueType> infer_expert_glu(const NodeCheck&);
 std::vector<ValueType> infer_expert_sum(const NodeCheck&);
+std::vector<ValueType> infer_adapter_scale(const NodeCheck&);
 
 }  // namespace minfer::graph

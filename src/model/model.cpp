@@ -1,6 +1,7 @@
 // Opening a model: metadata to Config, tensors against the architecture's rows. See model.hpp.
 #include "model/model.hpp"
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -41,6 +42,18 @@ std::string shape_text(const WeightRow& row) {
                      row.experts == 1 ? "" : fmt::format(" x {}", row.experts));
 }
 
+// `bytes` of the tensor's data from `skipped` on.
+graph::WeightSource mapped_source(const graph::WeightShape& shape, const gguf::TensorInfo& tensor,
+                                  graph::WeightRole role, size_t skipped, size_t bytes) {
+  std::function<void()> prefetch, release;
+  if (tensor.map != nullptr) {
+    const size_t offset = tensor.offset_bytes + skipped;
+    prefetch = [map = tensor.map, offset, bytes] { map->will_need(offset, bytes); };
+    release = [map = tensor.map, offset, bytes] { map->drop(offset, bytes); };
+  }
+  return {shape, tensor.dtype, role, {tensor.data + skipped, bytes}, std::move(prefetch), std::move(release)};
+}
+
 // Read by read_config, not by the graph.
 bool is_config_tensor(std::string_view name) {
   return name == "rope_freqs.weight" || name == "rope_factors_short.weight" || name == "rope_factors_long.weight";
@@ -76,16 +89,32 @@ void Model::add_source(const WeightRow& row, const gguf::TensorInfo& tensor) {
   const bool whole = row.slice.tensor.empty();
   const size_t skipped = whole ? 0 : static_cast<size_t>(row.slice.first_row) * row_bytes;
   const size_t bytes = whole ? tensor.bytes : static_cast<size_t>(row.rows) * row_bytes;
-  std::function<void()> prefetch, release;
-  if (tensor.map != nullptr) {
-    const size_t offset = tensor.offset_bytes + skipped;
-    prefetch = [map = tensor.map, offset, bytes] { map->will_need(offset, bytes); };
-    release = [map = tensor.map, offset, bytes] { map->drop(offset, bytes); };
-  }
   const bool tied = row.role == graph::WeightRole::embedding && file_.find_tensor("output.weight") == nullptr;
   const graph::WeightRole role = tied ? graph::WeightRole::tied_embedding : row.role;
-  sources_.push_back(
-      {shapes_.back(), tensor.dtype, role, {tensor.data + skipped, bytes}, std::move(prefetch), std::move(release)});
+  sources_.push_back(mapped_source(shapes_.back(), tensor, role, skipped, bytes));
+}
+
+graph::WeightId Model::add_low_rank(const gguf::TensorInfo& tensor, int32_t layer) {
+  shapes_.push_back({std::string(tensor.name), tensor.shape[1], tensor.shape[0], layer});
+  sources_.push_back(mapped_source(shapes_.back(), tensor, graph::WeightRole::matrix, 0, tensor.bytes));
+  return static_cast<graph::WeightId>(shapes_.size() - 1);
+}
+
+void Model::add_adapter(gguf::File file, float scale) {
+  const size_t own_weights = sources_.size();
+  Adapter adapter(std::move(file), config_.architecture, scale);
+  const auto number = static_cast<int32_t>(adapters_.size());
+  for (const AdapterPair& pair : adapter.pairs()) {
+    const auto weight = std::find_if(sources_.begin(), sources_.end(),
+                                     [&](const graph::WeightSource& w) { return w.shape.name == pair.weight; });
+    check_pair(adapter, pair, weight == sources_.end() ? nullptr : &*weight);
+    const auto matrix = static_cast<graph::WeightId>(weight - sources_.begin());
+    const int32_t layer = weight->shape.layer;
+    const graph::WeightId down = add_low_rank(*pair.down, layer);
+    low_ranks_.push_back({matrix, down, add_low_rank(*pair.up, layer), number, adapter.factor(pair)});
+  }
+  check(sources_.size() == own_weights + 2 * adapter.pairs().size(), "an adapter of other weights than its pairs");
+  adapters_.push_back(std::move(adapter));
 }
 
 void Model::refuse_unused(std::span<const WeightRow> rows) const {
@@ -113,7 +142,7 @@ std::vector<graph::KvLayer> Model::kv_layers(int64_t context) const {
 }
 
 graph::Graph Model::build_graph(const graph::StepShape& shape, int64_t context) const {
-  graph::Builder builder(shapes_, shape);
+  graph::Builder builder(shapes_, shape, low_ranks_);
   Config config = config_;
   config.rope = config_.rope.for_context(context);
   config.window_rope = config_.window_rope.for_context(context);

@@ -10,6 +10,7 @@
 
 #include "gguf/reader.hpp"
 #include "graph/backend.hpp"
+#include "model/adapter.hpp"
 #include "model/arch.hpp"
 #include "model/config.hpp"
 
@@ -22,6 +23,12 @@ class Model {
   // give wrong answers).
   explicit Model(gguf::File file);
 
+  // A LoRA adapter of this model, its weights behind those that are there: before anything is planned. `scale` is what
+  // a sequence gets of it that does not say otherwise. Errors: those of Adapter; unsupported or invalid_input, naming
+  // the tensor, where it changes what the model does not have, or of another shape.
+  void add_adapter(gguf::File file, float scale);
+  std::span<const Adapter> adapters() const { return adapters_; }
+
   const gguf::File& file() const { return file_; }
   const Config& config() const { return config_; }
   std::span<const graph::WeightSource> weights() const { return sources_; }
@@ -33,6 +40,7 @@ class Model {
 
  private:
   void add_source(const WeightRow& row, const gguf::TensorInfo& tensor);
+  graph::WeightId add_low_rank(const gguf::TensorInfo& tensor, int32_t layer);
   void refuse_unused(std::span<const WeightRow> rows) const;
 
   gguf::File file_;
@@ -40,6 +48,8 @@ class Model {
   Config config_;
   std::vector<graph::WeightSource> sources_;
   std::vector<graph::WeightShape> shapes_;
+  std::vector<Adapter> adapters_;
+  std::vector<graph::LowRank> low_ranks_;
 };
 
 }  // namespace minfer::model

@@ -26,6 +26,9 @@ CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa
     const OpRow* row = find_op(node.op);
     check(row != nullptr, "the CPU was given a node that it does not run");
     rows_.push_back(row);
+    if (const auto* scale = std::get_if<graph::AdapterScaleAttributes>(&node.attributes)) {
+      adapters_read_ = std::max(adapters_read_, static_cast<size_t>(scale->adapter) + 1);
+    }
   }
   state_.isa = isa;
   state_.graph = &graph_;
@@ -41,6 +44,7 @@ CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa
   const size_t tokens = static_cast<size_t>(graph_.shape.tokens);
   row_sequence_.reserve(tokens);
   row_position_.reserve(tokens);
+  adapters_.reserve(tokens);
   for (size_t group = 0; group < groups_; ++group) {
     slots_[group].reserve(tokens);
     sequences_[group].reserve(tokens);
@@ -55,6 +59,9 @@ void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t i
     fail(ErrorCode::internal, "internal error: {} rows from row {} of {}, at position {} of at most {}", sequence.rows,
          sequence.first_row, state_.tokens, sequence.first_position, most);
   }
+  check(sequence.adapter_scales.size() >= adapters_read_,
+        "a sequence that does not say how much of an adapter it gets");
+  adapters_.push_back(sequence.adapter_scales);
   const int64_t end = sequence.first_position + sequence.rows;
   for (int64_t position = sequence.first_position; position < end; ++position) {
     row_sequence_.push_back(index);
@@ -77,6 +84,7 @@ void CpuExecutable::bind(const graph::StepData& step) {
   check(state_.tokens <= graph_.shape.tokens && state_.outputs <= graph_.shape.outputs, "a step larger than its shape");
   row_sequence_.clear();
   row_position_.clear();
+  adapters_.clear();
   for (size_t group = 0; group < groups_; ++group) {
     slots_[group].clear();
     sequences_[group].clear();
@@ -92,6 +100,8 @@ void CpuExecutable::bind(const graph::StepData& step) {
 
   state_.row_sequence = row_sequence_.data();
   state_.row_position = row_position_.data();
+  state_.output_rows = step.output_rows.data();
+  state_.adapters = adapters_.data();
   for (size_t group = 0; group < groups_; ++group) {
     state_.slots[group] = slots_[group].data();
     state_.sequences[group] = sequences_[group].data();

@@ -47,6 +47,7 @@ constexpr OpRow kRows[] = {
     {graph::Op::expert_linear, always, run_expert_linear},
     {graph::Op::expert_glu, always, run_expert_glu},
     {graph::Op::expert_sum, always, run_expert_sum},
+    {graph::Op::adapter_scale, always, run_adapter_scale},
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ void run_glu(const StepState&, const graph::Node&, Worker&);
 void run_activate(const StepState&, const graph::Node&, Worker&);
 void run_add(const StepState&, const graph::Node&, Worker&);
 void run_scale(const StepState&, const graph::Node&, Worker&);
+void run_adapter_scale(const StepState&, const graph::Node&, Worker&);
 void run_gather_rows(const StepState&, const graph::Node&, Worker&);
 
 void run_linear(const StepState&, const graph::Node&, Worker&);

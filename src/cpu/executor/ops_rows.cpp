@@ -106,4 +106,23 @@ void run_gather_rows(const StepState& state, const graph::Node& node, Worker& wo
   });
 }
 
+void run_adapter_scale(const StepState& state, const graph::Node& node, Worker& worker) {
+  const auto& attributes = std::get<graph::AdapterScaleAttributes>(node.attributes);
+  const graph::ValueType& type = state.type(node.inputs[0]);
+  const bool of_outputs = type.rows == graph::Rows::outputs;
+  const float* source = state.f32(node.inputs[0]);
+  float* target = state.f32(node.outputs[0]);
+  worker.parallel_for(state.rows(node.inputs[0]), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const int32_t token = of_outputs ? state.output_rows[row] : static_cast<int32_t>(row);
+      const auto scales = state.adapters[state.row_sequence[token]];
+      const float scale = scales[static_cast<size_t>(attributes.adapter)] * attributes.factor;
+      // Nothing of an adapter is nothing, whatever its product is.
+      for (int64_t i = row * type.width; i < (row + 1) * type.width; ++i) {
+        target[i] = scale == 0.0F ? 0.0F : source[i] * scale;
+      }
+    }
+  });
+}
+
 }  // namespace minfer::cpu

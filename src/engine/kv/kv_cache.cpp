@@ -21,6 +21,12 @@ KvCache::KvCache(const graph::KvSpec& spec, graph::KvStore& store)
   }
 }
 
+PageKey KvCache::root_key(std::span<const float> adapter_scales) const {
+  if (adapter_scales.empty()) return {};
+  const XXH128_hash_t hash = XXH3_128bits_withSeed(adapter_scales.data(), adapter_scales.size_bytes(), seed_);
+  return {hash.low64, hash.high64};
+}
+
 PageKey KvCache::key_after(const PageKey& parent, std::span<const int32_t> tokens) const {
   struct {
     PageKey parent;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/kv/page_pool.hpp"
@@ -30,6 +31,12 @@ class KvCache {
   graph::KvStore& store() { return store_; }
   int64_t sequence_tokens() const { return sequence_tokens_; }
 
+  // How much of the model's adapters a sequence gets that does not say otherwise. Before there are sequences.
+  void set_adapter_scales(std::vector<float> scales) { adapter_scales_ = std::move(scales); }
+  std::span<const float> adapter_scales() const { return adapter_scales_; }
+
+  // What the key of a first page is chained to: sequences that get other adapters share no page.
+  PageKey root_key(std::span<const float> adapter_scales) const;
   // The key of a full page: `tokens` are its kPageTokens.
   PageKey key_after(const PageKey& parent, std::span<const int32_t> tokens) const;
 
@@ -43,6 +50,7 @@ class KvCache {
   uint64_t seed_;
   std::vector<int64_t> windows_;
   std::vector<PagePool> pools_;
+  std::vector<float> adapter_scales_;
 };
 
 }  // namespace minfer::engine

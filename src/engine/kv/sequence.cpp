@@ -8,7 +8,11 @@
 
 namespace minfer::engine {
 
-Sequence::Sequence(KvCache& cache, bool publish) : cache_(&cache), publish_(publish) {
+Sequence::Sequence(KvCache& cache, bool publish, std::span<const float> adapter_scales)
+    : cache_(&cache), publish_(publish) {
+  const std::span<const float> scales = adapter_scales.empty() ? cache.adapter_scales() : adapter_scales;
+  adapter_scales_.assign(scales.begin(), scales.end());
+  root_key_ = cache.root_key(adapter_scales_);
   const size_t pages = static_cast<size_t>(page_count(cache.sequence_tokens()));
   tokens_.reserve(static_cast<size_t>(cache.sequence_tokens()));
   for (size_t group = 0; group < cache.groups(); ++group) tables_[group].pages.reserve(pages);
@@ -26,6 +30,8 @@ Sequence::Sequence(Sequence&& other) noexcept
       tokens_(std::move(other.tokens_)),
       tables_(std::move(other.tables_)),
       keys_(std::move(other.keys_)),
+      adapter_scales_(std::move(other.adapter_scales_)),
+      root_key_(other.root_key_),
       moves_(std::move(other.moves_)) {}
 
 Sequence& Sequence::operator=(Sequence&& other) noexcept {
@@ -36,6 +42,8 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
   tokens_.swap(taken.tokens_);
   tables_.swap(taken.tables_);
   keys_.swap(taken.keys_);
+  adapter_scales_.swap(taken.adapter_scales_);
+  std::swap(root_key_, taken.root_key_);
   moves_.swap(taken.moves_);
   return *this;
 }
@@ -67,7 +75,7 @@ int64_t Sequence::reuse_prefix(std::span<const int32_t> ids) {
   size_t pages = 0;
   bool open = true;
   for (size_t page = 0; page < most && open; ++page) {
-    keys_.push_back(cache_->key_after(page == 0 ? PageKey{} : keys_.back(), ids.subspan(page * kTokens, kTokens)));
+    keys_.push_back(cache_->key_after(page == 0 ? root_key_ : keys_.back(), ids.subspan(page * kTokens, kTokens)));
     const int64_t next = static_cast<int64_t>((page + 1) * kTokens);
     bool found = true;
     for (size_t group = 0; group < cache_->groups(); ++group) {
@@ -161,7 +169,7 @@ bool Sequence::reserve(int64_t tokens) {
 }
 
 graph::SequenceStep Sequence::step(int64_t first_row, int64_t rows, int64_t in_flight) const {
-  graph::SequenceStep step{first_row, rows, length() + in_flight, {}};
+  graph::SequenceStep step{first_row, rows, length() + in_flight, {}, adapter_scales_};
   for (size_t group = 0; group < cache_->groups(); ++group) step.pages[group] = tables_[group].pages;
   return step;
 }
@@ -169,7 +177,7 @@ graph::SequenceStep Sequence::step(int64_t first_row, int64_t rows, int64_t in_f
 void Sequence::publish_page(size_t index) {
   const auto tokens = std::span(tokens_).subspan(index * static_cast<size_t>(graph::kPageTokens));
   keys_.push_back(
-      cache_->key_after(index == 0 ? PageKey{} : keys_.back(), tokens.first(static_cast<size_t>(graph::kPageTokens))));
+      cache_->key_after(index == 0 ? root_key_ : keys_.back(), tokens.first(static_cast<size_t>(graph::kPageTokens))));
   for (size_t group = 0; group < cache_->groups(); ++group) {
     cache_->pool(group).publish(tables_[group].pages[index], keys_.back());
   }
@@ -207,7 +215,7 @@ void Sequence::truncate(int64_t kept) {
 }
 
 Sequence Sequence::fork() const {
-  Sequence copy(*cache_, publish_);
+  Sequence copy(*cache_, publish_, adapter_scales_);
   copy.computed_ = computed_;
   copy.tokens_.assign(tokens_.begin(), tokens_.end());
   copy.keys_.assign(keys_.begin(), keys_.end());

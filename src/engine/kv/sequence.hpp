@@ -18,8 +18,9 @@ namespace minfer::engine {
 
 class Sequence {
  public:
-  // `publish`: other sequences may find the full pages of this one (reuse_prefix).
-  explicit Sequence(KvCache& cache, bool publish = false);
+  // `publish`: other sequences may find the full pages of this one (reuse_prefix). `adapter_scales`: how much of each
+  // of the model's adapters it gets; empty: what the cache says.
+  explicit Sequence(KvCache& cache, bool publish = false, std::span<const float> adapter_scales = {});
   ~Sequence();
   Sequence(Sequence&& other) noexcept;
   Sequence& operator=(Sequence&& other) noexcept;
@@ -27,6 +28,7 @@ class Sequence {
   Sequence& operator=(const Sequence&) = delete;
 
   std::span<const int32_t> tokens() const { return tokens_; }
+  std::span<const float> adapter_scales() const { return adapter_scales_; }
   int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
   bool publishes() const { return publish_ && computed_; }
 
@@ -95,6 +97,8 @@ class Sequence {
   std::vector<int32_t> tokens_;
   std::array<Table, graph::kMaxKvGroups> tables_;
   std::vector<PageKey> keys_;  // of the full pages, while publishes()
+  std::vector<float> adapter_scales_;
+  PageKey root_key_;  // before the first page's
   std::vector<graph::KvMove> moves_;
 };
 

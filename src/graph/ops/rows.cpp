@@ -1,4 +1,5 @@
-// Rules of the ops that act on rows: embed, rms_norm, layer_norm, quantize, glu, activate, add, scale, gather_rows.
+// Rules of the ops that act on rows: embed, rms_norm, layer_norm, quantize, glu, activate, add, scale, gather_rows,
+// adapter_scale.
 // Each takes [rows][width] values; none mixes rows, so a row's result depends on that row alone.
 #include "graph/ops/rules.hpp"
 
@@ -88,6 +89,14 @@ std::vector<ValueType> infer_scale(const NodeCheck& node) {
   const auto& attributes = attributes_of<ScaleAttributes>(node);
   require(node, node.inputs[0].format == Format::f32, "x must be f32");
   require(node, attributes.cap >= 0, "a cap is a limit of magnitudes");
+  return {node.inputs[0]};
+}
+
+// (x f32) -> x times what each row's sequence gives the adapter.
+std::vector<ValueType> infer_adapter_scale(const NodeCheck& node) {
+  require_counts(node, 1, 0);
+  require(node, attributes_of<AdapterScaleAttributes>(node).adapter >= 0, "the adapter has no number");
+  require(node, node.inputs[0].format == Format::f32 && node.inputs[0].chosen == 0, "x must be f32 a row");
   return {node.inputs[0]};
 }
 
