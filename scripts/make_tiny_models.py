@@ -32,7 +32,8 @@ MAX_SEEDS = 2000
 # Tried first; a search starts only if one no longer meets the conditions.
 FOUND = {"llama": 3, "llama_rope_llama3": 84, "llama_rope_linear": 39, "llama_rope_yarn": 10, "qwen2": 78, "qwen3": 20,
          "qwen2moe": 116, "qwen3moe": 673,
-         "gpt_oss": 725, "gemma3": 75, "gemma3_rope_linear": 1710}
+         "gpt_oss": 725, "deepseek2": 474, "deepseek2_lite": 993,
+         "gemma3": 75, "gemma3_rope_linear": 1710}
 VOCAB = 288
 
 # name: (architecture, tokenizer, config, extra). Numbers are chosen small, and unlike each other to catch swapped
@@ -187,6 +188,7 @@ def make_model(variant, config_values, seed):
             value *= dense.gain(architecture, name)
             # Few mantissa bits: the files compress well, and convert to BF16 without loss.
             parameter.copy_(value.to(torch.bfloat16).to(torch.float32))
+        tiny_extra.fill_buffers(model, architecture, generator)
     return model
 
 
@@ -220,6 +222,10 @@ def greedy(model, prompt, normal_ids):
 def route_gap(model, ids):
     """The smallest distance between an expert that is chosen and one that is not; infinite without experts."""
     smallest = math.inf
+    extra = next((kind for kind in tiny_extra.ARCHITECTURES.values() if isinstance(model, kind.model_class)), None)
+    if hasattr(extra, "route_gap"):
+        logits = model(torch.tensor([ids]), use_cache=False, output_router_logits=True).router_logits
+        return extra.route_gap(model, logits, ROUTE_GAP)
     if not hasattr(model.config, "num_experts"):
         return smallest
     chosen = model.config.num_experts_per_tok
@@ -335,7 +341,8 @@ def add_parameters(writer, architecture, values):
     writer.add_block_count(values["num_hidden_layers"])
     writer.add_feed_forward_length(values["intermediate_size"])
     writer.add_head_count(values["num_attention_heads"])
-    writer.add_head_count_kv(values["num_key_value_heads"])
+    if "num_local_experts" not in values or "kv_lora_rank" not in values:
+        writer.add_head_count_kv(values["num_key_value_heads"])
     if "rms_norm_eps" in values:
         writer.add_layer_norm_rms_eps(values["rms_norm_eps"])
     if "head_dim" in values:
@@ -459,7 +466,7 @@ def check_variant(path, name, values, model, ids, logits):
 def make_variant(name, folder):
     architecture, tokenizer, values = VARIANTS[name]
     path = folder / f"{name}.gguf"
-    writer = gguf.GGUFWriter(path, architecture)
+    writer = gguf.GGUFWriter(path, tiny_extra.file_architecture(architecture))
     add_parameters(writer, architecture, values)
     bos, first, last = add_tokenizer(writer, tokenizer, architecture)
     seed, model, prompt, continuation, gap = find_model(name, values, bos, range(first, last))
@@ -475,7 +482,7 @@ def make_variant(name, folder):
     assert [int(i) for i in logits[len(prompt) - 1:-1].argmax(-1)] == continuation
     last = len(prompt) - 1
     rows = [[float(str(np.float32(x))) for x in row] for row in logits[last - LOGIT_ROWS + 1:last + LOGIT_ROWS + 1]]
-    golden = {"model": path.name, "architecture": architecture, "seed": seed, "smallest_gap": gap, "prompt": prompt,
+    golden = {"model": path.name, "architecture": tiny_extra.file_architecture(architecture), "seed": seed, "smallest_gap": gap, "prompt": prompt,
               "prompt_logits": rows[:LOGIT_ROWS], "decode_logits": rows[LOGIT_ROWS:], "greedy": continuation}
     text = json.dumps(golden, separators=(",", ":")).replace("[[", "[\n[").replace("],[", "],\n[").replace(',"', ',\n"')
     (folder / f"{name}.json").write_text(text + "\n")

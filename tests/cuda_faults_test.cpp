@@ -167,6 +167,7 @@ const std::vector<Scenario>& scenarios() {
        false,
        "qwen3moe",
        {"experts/entry", "experts/entry_glu", "experts/group", "experts/route", "experts/sum"}},
+      {"Latent", run_greedy, true, true, false, "deepseek2", {"rows/join_heads"}},
       {"QuantizedExperts",
        run_short,
        false,

@@ -46,7 +46,7 @@ TEST_P(CudaTinyModels, MatchTransformers) {
 INSTANTIATE_TEST_SUITE_P(Tiny, CudaTinyModels,
                          ::testing::Values("llama", "llama_rope_llama3", "llama_rope_linear", "llama_rope_yarn",
                                            "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3", "gemma3_rope_linear",
-                                           "gpt_oss"),
+                                           "gpt_oss", "deepseek2", "deepseek2_lite"),
                          [](const auto& row) { return row.param; });
 
 double kl_divergence(std::span<const float> exact, std::span<const float> other) {

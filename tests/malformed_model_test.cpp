@@ -43,7 +43,7 @@ class Damage : public ::testing::TestWithParam<std::string> {
     return gguf::File::from_memory({&part, 1});
   }
 
-  // From bytes to the logits of one step.
+  // From bytes to the logits, or hidden states, of one step.
   void run(const std::vector<std::byte>& bytes) {
     const model::Model model(open(bytes));
     const tokenizer::Tokenizer tokenizer(model::read_vocab(model.file()));
@@ -52,7 +52,16 @@ class Damage : public ::testing::TestWithParam<std::string> {
     engine::Runner runner(model, registry_.preferred(), options, {});
     engine::Sequence sequence(runner.cache());
     const int32_t ids[] = {0, 1, 0};
-    engine::append(runner, sequence, ids);
+    if (!runner.encodes()) {
+      engine::append(runner, sequence, ids);
+      return;
+    }
+    ASSERT_TRUE(sequence.reserve(std::ssize(ids)));
+    const int32_t rows[] = {0, 1, 2};
+    const graph::SequenceStep mine[] = {sequence.step(0, std::ssize(ids))};
+    graph::StepData step{ids, rows, mine};
+    step.hidden = true;
+    runner.step(step);
   }
 
   // An error's message names the file, or `name`.

@@ -62,6 +62,10 @@ void check_request(const Request& request, Runner& runner) {
   if (request.pooling && (has_session || request.grammar != nullptr || request.top_logprobs >= 0)) {
     fail(ErrorCode::invalid_input, "an embedding has no session, grammar or log-probabilities; leave them out");
   }
+  if (!request.pooling && runner.encodes()) {
+    fail(ErrorCode::unsupported, "{} is an encoder: it gives embeddings, and no text; ask for an embedding",
+         runner.model().config().architecture);
+  }
   const auto vocabulary = static_cast<size_t>(runner.model().config().vocabulary);
   if (request.grammar != nullptr && grammar::vocabulary_size(*request.grammar) != vocabulary) {
     fail(ErrorCode::invalid_input,
@@ -76,15 +80,16 @@ Pooling pooling_of(const model::Config& config) {
     case model::Pooling::mean:
       return Pooling::mean;
     case model::Pooling::none:
+      return config.encoder ? Pooling::mean : Pooling::last;
+    case model::Pooling::first:
+      return Pooling::first;
     case model::Pooling::last:
       return Pooling::last;
-    case model::Pooling::first:
     case model::Pooling::rank:
       break;
   }
-  fail(ErrorCode::unsupported, "{}.pooling_type is {} ({}); expected 1 (mean) or 3 (last); ask for one of these",
-       config.architecture, static_cast<int>(config.pooling),
-       config.pooling == model::Pooling::first ? "first token" : "rank");
+  fail(ErrorCode::unsupported, "{}.pooling_type is {} (rank); expected 1 (mean), 2 (first) or 3 (last)",
+       config.architecture, static_cast<int>(config.pooling));
 }
 
 }  // namespace
@@ -126,7 +131,7 @@ std::unique_ptr<Stream> Batcher::create(Request request, Listener listener) cons
   const DepthPolicy depth =
       options_.draft_depth > 0 ? DepthPolicy::fixed(options_.draft_depth) : DepthPolicy::adaptive(kMaxDepth);
   return std::make_unique<Stream>(next_id_++, std::move(request), std::move(listener), tokenizer_, runner_.cache(),
-                                  options_.share_prefixes, std::move(proposer), depth);
+                                  options_.share_prefixes && !runner_.encodes(), std::move(proposer), depth);
 }
 
 RequestId Batcher::submit(Request request, Listener listener) {

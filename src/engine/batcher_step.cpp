@@ -89,7 +89,11 @@ bool Batcher::add_rows(bool hidden) {
     if (takes_part && running_[i]->pools_all()) budget = std::min(budget, options.outputs);
   }
   shares_.resize(rows_of_kind_.size());
-  share_rows(rows_of_kind_, budget, shares_);
+  if (runner_.encodes()) {
+    share_texts(rows_of_kind_, budget, shares_);
+  } else {
+    share_rows(rows_of_kind_, budget, shares_);
+  }
   for (size_t i = 0; i < running_.size(); ++i) {
     if (rows_of_kind_[i] == 1 && shares_[i] == 1 && !add_decode(*running_[i])) return false;
   }
@@ -115,6 +119,7 @@ bool Batcher::add_decode(Stream& stream) {
 
 void Batcher::add_prompt(Stream& stream, int64_t rows) {
   while (rows > 0 && !stream.preempted && !stream.reserve(rows)) {
+    if (runner_.encodes()) return;  // all of a text, or nothing
     rows = (rows - 1) / graph::kPageTokens * graph::kPageTokens;
   }
   if (rows > 0 && !stream.preempted) {

@@ -232,7 +232,8 @@ graph::StepShape largest_shape(const RunnerOptions& options) {
                              options.batch_tokens);
 }
 
-PlacementPlan plan_placement(const model::Model& model, Devices devices, const RunnerOptions& options) {
+PlacementPlan plan_placement(const model::Model& model, Devices devices, const RunnerOptions& given) {
+  const RunnerOptions options = options_for(model.config(), given);
   check_options(options);
   check(!devices.empty(), "a placement needs a device");
   if (!options.device_layers.empty()) return plan_as_told(model, devices, options);

@@ -23,6 +23,19 @@ void check_options(const RunnerOptions& options) {
   }
 }
 
+RunnerOptions options_for(const model::Config& config, RunnerOptions options) {
+  if (!config.encoder) return options;
+  const int64_t most = config.learned_positions ? config.context_length : graph::kMaxOutputs;
+  if (options.context_tokens > most) {
+    fail(ErrorCode::invalid_input, "context of {} tokens; it is at most {} here ({})", options.context_tokens, most,
+         config.learned_positions ? config.architecture + ".context_length: the positions that it has learned"
+                                  : "an encoder's text is one step");
+  }
+  options.batch_tokens = std::max(options.batch_tokens, options.context_tokens);
+  options.outputs = std::max(options.outputs, std::min(options.batch_tokens, graph::kMaxOutputs));
+  return options;
+}
+
 namespace {
 
 // Pages that `sequences` sequences of the context need in a group: a window group holds the window, the step that is
@@ -36,12 +49,9 @@ int64_t group_pages(int64_t window, const RunnerOptions& options) {
 }  // namespace
 
 graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options) {
-  graph::KvSpec spec{model.kv_layers(options.context_tokens),
-                     {},
-                     options.key_format,
-                     options.value_format,
-                     options.context_tokens,
-                     options.outputs};
+  graph::KvSpec spec{
+      model.kv_layers(options.context_tokens), {}, options.key_format, options.value_format, options.context_tokens,
+      std::min(options.outputs, kMaxSequences)};
   for (size_t layer = 0; layer < spec.layers.size(); ++layer) {
     const int64_t window = spec.layers[layer].window;
     auto group = std::find_if(spec.groups.begin(), spec.groups.end(),

@@ -20,6 +20,9 @@ inline constexpr int64_t kMaxPlanBytes = int64_t{1} << 50;
 
 // Errors: invalid_input for options out of range.
 void check_options(const RunnerOptions& options);
+// The options that a model runs with: an encoder's steps have room for a text of the whole context, and for the hidden
+// state of each of its tokens. Errors: invalid_input for a context that an encoder can't have.
+RunnerOptions options_for(const model::Config& config, RunnerOptions options);
 
 // The KV cache of a model: layers of equal window are a group.
 graph::KvSpec kv_spec(const model::Model& model, const RunnerOptions& options);

@@ -28,7 +28,8 @@ enum class Overflow : uint8_t {
 
 // What becomes of the hidden states behind the last norm, one a token, of a text whose embedding is asked for.
 enum class Pooling : uint8_t {
-  of_model,  // what the file says (<architecture>.pooling_type); last, where it says nothing
+  of_model,  // what the file says (<architecture>.pooling_type); where it says nothing, last, of an encoder mean
+  first,     // that of the first token; no prefix is shared
   last,      // that of the last token
   mean,      // the mean of all: no prefix is shared, as all tokens have to run
 };

@@ -16,10 +16,10 @@ Runner::Runner(const model::Model& model, std::span<graph::Backend* const> devic
                const graph::ProgressFn& progress)
     : model_(model),
       devices_(devices.begin(), devices.end()),
-      options_(options),
-      placement_(plan_placement(model, devices_, options)) {
-  kv_spec_ = engine::kv_spec(model, options);
-  check_budgets(placement_, devices_, options);
+      options_(options_for(model.config(), options)),
+      placement_(plan_placement(model, devices_, options_)) {
+  kv_spec_ = engine::kv_spec(model, options_);
+  check_budgets(placement_, devices_, options_);
   load(progress);
 }
 
@@ -99,11 +99,24 @@ void Runner::check_tokens(std::span<const int32_t> ids) const {
   }
 }
 
+// An encoder's step.
+void Runner::check_texts(const graph::StepData& data) const {
+  if (!data.hidden) {
+    fail(ErrorCode::unsupported,
+         "{} is an encoder: it gives embeddings (/v1/embeddings of `minfer serve`), and no text",
+         model_.config().architecture);
+  }
+  const bool whole = std::all_of(data.sequences.begin(), data.sequences.end(),
+                                 [](const graph::SequenceStep& sequence) { return sequence.first_position == 0; });
+  check(whole, "a part of an encoder's text");
+}
+
 void Runner::check_step(const graph::StepData& data) const {
   for (const int32_t id : data.token_ids) {
     const bool was_drawn = graph::is_drawn_token(id) && runs_ahead() && graph::drawn_output(id) < last_draws_;
     if (!was_drawn) check_tokens({&id, 1});
   }
+  if (encodes()) check_texts(data);
   const auto tokens = static_cast<int64_t>(data.token_ids.size());
   const auto outputs = static_cast<int64_t>(data.output_rows.size());
   if (tokens < 1 || tokens > options_.batch_tokens) {

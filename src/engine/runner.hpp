@@ -37,7 +37,7 @@ struct RunnerOptions {
 
 inline constexpr int64_t kMaxBatchTokens = 1 << 16;
 inline constexpr int64_t kMaxContextTokens = int64_t{1} << 30;
-inline constexpr int64_t kMaxSequences = graph::kMaxOutputs;
+inline constexpr int64_t kMaxSequences = 1024;
 
 class Runner {
  public:
@@ -66,6 +66,8 @@ class Runner {
   // waited for in their order; one that gives no logits may be submitted while one other is in flight that gives none,
   // where runs_ahead(). Errors: those of Executable::submit; nothing is to be waited for then.
   void submit(const graph::StepData& data);
+  // Whether its model is an encoder: steps have whole texts, and give hidden states alone.
+  bool encodes() const { return model_.config().encoder; }
   // The result of the earliest step in flight, valid until the next submit(). Errors: device; that step is over then.
   graph::StepResult wait();
   // Both; returns the logits.
@@ -90,6 +92,7 @@ class Runner {
 
   void load(const graph::ProgressFn& progress);
   void check_step(const graph::StepData& data) const;
+  void check_texts(const graph::StepData& data) const;
   std::span<const Stage> stages(const graph::StepShape& shape);
 
   const model::Model& model_;

@@ -21,4 +21,11 @@ void share_rows(std::span<const int64_t> pending, int64_t budget, std::span<int6
   for (size_t i = 0; i < pending.size(); ++i) give(i, pending[i]);
 }
 
+void share_texts(std::span<const int64_t> pending, int64_t budget, std::span<int64_t> rows) {
+  for (size_t i = 0; i < pending.size(); ++i) {
+    rows[i] = pending[i] <= budget ? pending[i] : 0;
+    budget -= rows[i];
+  }
+}
+
 }  // namespace minfer::engine

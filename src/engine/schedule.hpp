@@ -16,4 +16,7 @@ inline constexpr int64_t kFairRows = 64;
 // The sum is at most `budget`, and is less only if nothing more is pending.
 void share_rows(std::span<const int64_t> pending, int64_t budget, std::span<int64_t> rows);
 
+// The rows of a step of an encoder: whole texts, in order, each that still fits.
+void share_texts(std::span<const int64_t> pending, int64_t budget, std::span<int64_t> rows);
+
 }  // namespace minfer::engine

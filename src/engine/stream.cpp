@@ -288,9 +288,10 @@ std::optional<StopReason> Stream::advance_hidden(int64_t rows, std::span<const f
   sequence_.commit(pending().first(static_cast<size_t>(rows)));
   const auto length = static_cast<size_t>(width);
   pooled_.resize(length, 0.0);
+  if (request_.pooling == Pooling::first) hidden = hidden.first(sequence_.length() == rows ? length : 0);
   for (size_t i = 0; i < hidden.size(); ++i) pooled_[i % length] += static_cast<double>(hidden[i]);
   if (!pending().empty()) return std::nullopt;
-  const double count = pools_all() ? static_cast<double>(tokens_.size()) : 1.0;
+  const double count = request_.pooling == Pooling::mean ? static_cast<double>(tokens_.size()) : 1.0;
   for (const double sum : pooled_) {
     result_.embedding.push_back(static_cast<float>(sum / count));
     if (!std::isfinite(result_.embedding.back())) {

@@ -41,9 +41,10 @@ class Stream {
   const Sequence& sequence() const { return sequence_; }
   // A cache that was shifted, or is from a file, is not what its tokens would give anew.
   bool can_recompute() const { return result_.shifts == 0 && result_.session_tokens == 0; }
-  // Its embedding is asked for, with hidden rows of all its tokens, or of the last alone.
+  // Its embedding is asked for, with hidden rows of all its tokens (of which it may take the first), or of the last
+  // alone.
   bool embeds() const { return request_.pooling.has_value(); }
-  bool pools_all() const { return request_.pooling == Pooling::mean; }
+  bool pools_all() const { return request_.pooling == Pooling::mean || request_.pooling == Pooling::first; }
   bool has_session() const { return !request_.session_path.empty(); }
   bool has_started() const { return started_; }
   bool ended() const { return ended_; }

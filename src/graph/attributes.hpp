@@ -12,7 +12,8 @@
 namespace minfer::graph {
 
 struct EmbedAttributes {
-  float scale;  // multiplies every element of the gathered row
+  float scale;             // multiplies every element of the gathered row
+  bool first_row = false;  // the table's first row for every token, whatever its id
 };
 struct RmsNormAttributes {
   float eps;
@@ -54,6 +55,18 @@ struct RopeAttributes {
   int64_t head_size;
   RopeStyle style;
 };
+// For each head a slice of the first input's row and behind it one of the second's (a row has none where size is 0):
+// elements offset + head * stride on, of which heads may share (stride 0).
+struct JoinHeadsAttributes {
+  struct Slice {
+    int64_t offset = 0;
+    int64_t stride = 0;
+    int64_t size = 0;
+  };
+  int64_t heads;
+  Slice first;
+  Slice second;
+};
 struct KvAppendAttributes {
   int32_t layer;
 };
@@ -76,6 +89,7 @@ struct AttentionAttributes {
   float scale;         // multiplies q.k
   int64_t window;      // positions seen, itself included; 0: all
   float softcap;       // cap * tanh(score / cap); 0: none
+  bool causal = true;  // false: a token sees its whole sequence, which one step has; without a window
 };
 
 // A rope_append and the attention that alone reads what it makes. q and k may be overwritten.
@@ -91,9 +105,10 @@ struct AdapterScaleAttributes {
   float factor;  // of this pair of matrices: alpha / rank
 };
 
-using Attributes = std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, LayerNormAttributes, GluAttributes,
-                                ActivateAttributes, ScaleAttributes, NormLinearAttributes, NormLinearGluAttributes,
-                                RopeAnglesAttributes, RopeAttributes, KvAppendAttributes, RopeAppendAttributes,
-                                AttentionAttributes, RopeAttentionAttributes, RouteAttributes, AdapterScaleAttributes>;
+using Attributes =
+    std::variant<std::monostate, EmbedAttributes, RmsNormAttributes, LayerNormAttributes, GluAttributes,
+                 ActivateAttributes, ScaleAttributes, NormLinearAttributes, NormLinearGluAttributes,
+                 RopeAnglesAttributes, RopeAttributes, JoinHeadsAttributes, KvAppendAttributes, RopeAppendAttributes,
+                 AttentionAttributes, RopeAttentionAttributes, RouteAttributes, AdapterScaleAttributes>;
 
 }  // namespace minfer::graph

@@ -46,8 +46,8 @@ std::vector<ValueId> Builder::add_node(Op op, std::vector<ValueId> inputs, std::
   return outputs;
 }
 
-ValueId Builder::embed(ValueId ids, WeightId table, float scale) {
-  return add_node(Op::embed, {ids}, {table}, EmbedAttributes{scale}, weight_shape(table).name)[0];
+ValueId Builder::embed(ValueId ids, WeightId table, float scale, bool first_row) {
+  return add_node(Op::embed, {ids}, {table}, EmbedAttributes{scale, first_row}, weight_shape(table).name)[0];
 }
 
 ValueId Builder::rms_norm(ValueId x, WeightId weight, float eps, int64_t group) {
@@ -98,6 +98,10 @@ ValueId Builder::rope(ValueId x, ValueId angles, RopeAttributes attributes) {
   return add_node(Op::rope, {x, angles}, {}, attributes, "rope")[0];
 }
 
+ValueId Builder::join_heads(ValueId a, ValueId b, JoinHeadsAttributes attributes) {
+  return add_node(Op::join_heads, {a, b}, {}, attributes, "join_heads")[0];
+}
+
 ValueId Builder::kv_append(ValueId k, ValueId v, int32_t layer) {
   return add_node(Op::kv_append, {k, v}, {}, KvAppendAttributes{layer}, "kv_append")[0];
 }
@@ -110,8 +114,8 @@ ValueId Builder::gather_rows(ValueId x, ValueId rows) {
   return add_node(Op::gather_rows, {x, rows}, {}, {}, "outputs")[0];
 }
 
-Builder::Routed Builder::route(ValueId logits, RouteAttributes attributes) {
-  const auto outputs = add_node(Op::route, {logits}, {}, attributes, "route");
+Builder::Routed Builder::route(ValueId logits, RouteAttributes attributes, WeightId biases) {
+  const auto outputs = add_node(Op::route, {logits}, {biases}, attributes, "route");
   return {outputs[0], outputs[1]};
 }
 

@@ -37,7 +37,7 @@ class Builder {
   const StepShape& shape() const { return graph_.shape; }
   const ValueType& type(ValueId id) const { return graph_.values[static_cast<size_t>(id)].type; }
 
-  ValueId embed(ValueId ids, WeightId table, float scale);
+  ValueId embed(ValueId ids, WeightId table, float scale, bool first_row = false);
   ValueId rms_norm(ValueId x, WeightId weight, float eps, int64_t group);
   ValueId layer_norm(ValueId x, WeightId weight, WeightId bias, float eps, int64_t group);
   // With what the adapters add to this matrix.
@@ -48,6 +48,7 @@ class Builder {
   ValueId scale(ValueId x, ScaleAttributes attributes);
   ValueId rope_angles(ValueId positions, RopeAnglesAttributes attributes);
   ValueId rope(ValueId x, ValueId angles, RopeAttributes attributes);
+  ValueId join_heads(ValueId a, ValueId b, JoinHeadsAttributes attributes);
   ValueId kv_append(ValueId k, ValueId v, int32_t layer);
   ValueId attention(ValueId q, ValueId appended, AttentionAttributes attributes, WeightId sinks = kNoWeight);
   ValueId gather_rows(ValueId x, ValueId rows);
@@ -56,7 +57,7 @@ class Builder {
     ValueId routes;
     ValueId weights;
   };
-  Routed route(ValueId logits, RouteAttributes attributes);
+  Routed route(ValueId logits, RouteAttributes attributes, WeightId biases = kNoWeight);
   ValueId expert_linear(ValueId x, ValueId routes, WeightId matrices, WeightId biases = kNoWeight);
   ValueId expert_sum(ValueId y, Routed routed);
 

@@ -234,6 +234,29 @@ TEST(Rules, SinksAreOneAHead) {
   EXPECT_THROW(b.attention(q, appended, attributes, b.weight("norm")), Error);
 }
 
+TEST(Rules, JoinedHeadsLieWithinTheirRows) {
+  const auto shapes = weights();
+  Builder b(shapes, {8, 1});
+  const ValueId x = b.embed(b.input(Input::token_ids), b.weight("embedding"), 1.0F);
+  EXPECT_EQ(b.type(b.join_heads(x, x, {2, {kWidth - 4, 0, 4}, {0, 4, 4}})).width, 2 * 8);
+  EXPECT_EQ(b.type(b.join_heads(x, x, {1, {0, 0, kWidth}, {}})), b.type(x));
+  EXPECT_THROW(b.join_heads(x, x, {2, {kWidth - 4, 1, 4}, {}}), Error);
+  EXPECT_THROW(b.join_heads(x, x, {2, {0, 4, 4}, {kWidth, 0, 1}}), Error);
+  EXPECT_THROW(b.join_heads(x, x, {2, {0, 4, 0}, {0, 0, 4}}), Error);
+}
+
+TEST(Rules, AttentionToAWholeSequenceHasNoWindow) {
+  const auto shapes = weights();
+  Builder b(shapes, {8, 1});
+  const ValueId x = b.embed(b.input(Input::token_ids), b.weight("embedding"), 1.0F);
+  const ValueId q = b.linear(x, b.weight("q"));
+  const ValueId appended = b.kv_append(b.linear(x, b.weight("k")), b.linear(x, b.weight("v")), 0);
+  AttentionAttributes attributes{0, kHeads, kKvHeads, kHeadSize, kHeadSize, 0.25F, 0, 0.0F, false};
+  EXPECT_NO_THROW(b.attention(q, appended, attributes));
+  attributes.window = 4;
+  EXPECT_THROW(b.attention(q, appended, attributes), Error);
+}
+
 TEST(Rules, LayerNormsHaveAWeightAndABiasOfAGroup) {
   std::vector<WeightShape> shapes = weights();
   shapes.push_back({"heads_norm", 1, kHeadSize, kNoLayer, kHeads});
@@ -314,7 +337,7 @@ TEST(Bucket, CountsRoundUpToSharedShapes) {
   EXPECT_EQ(bucket_shape(500, 1, 500), (StepShape{500, 1}));
   EXPECT_THROW(bucket_shape(513, 1, 512), Error);
   EXPECT_EQ(bucket_shape(100, 65, 512), (StepShape{128, 128}));
-  EXPECT_THROW(bucket_shape(2000, 1025, 4096), Error);
+  EXPECT_THROW(bucket_shape(10000, kMaxOutputs + 1, 20000), Error);
 }
 
 TEST(Export, JsonAndDotNameNodesAndWeights) {

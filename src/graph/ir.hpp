@@ -54,6 +54,7 @@ enum class Op : uint8_t {
   scale,
   rope_angles,
   rope,
+  join_heads,
   kv_append,
   rope_append,
   attention,
@@ -65,7 +66,7 @@ enum class Op : uint8_t {
   expert_sum,
   adapter_scale,
 };
-inline constexpr int kOpCount = 24;
+inline constexpr int kOpCount = 25;
 
 struct ValueType {
   Format format;
@@ -141,9 +142,9 @@ int64_t row_count(const ValueType& type, const StepShape& shape);
 // Matrix rows of a value for each row of the step.
 int64_t rows_each(const ValueType& type);
 
-// Rows of logits that a step may ask for at most: a runner sets its own limit, which bounds the memory of the widest
-// value of a graph.
-inline constexpr int64_t kMaxOutputs = 1024;
+// Rows of logits, or of the hidden state, that a step may ask for at most: a runner sets its own limit, which bounds
+// the memory of the widest value of a graph.
+inline constexpr int64_t kMaxOutputs = 8192;
 
 // The smallest bucket that holds a step of these counts: tokens in 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, ... up to
 // max_tokens; outputs in 1, 2, 4, 8, ... kMaxOutputs, and never more than the tokens.

@@ -48,8 +48,9 @@ struct Positions {
   int64_t summed = 0;
 };
 
-Positions positions_of(const SequenceStep& sequence, int64_t window) {
-  const int64_t end = sequence.first_position + sequence.rows;
+Positions positions_of(const SequenceStep& sequence, const AttentionAttributes& attributes) {
+  const int64_t end = sequence.first_position + sequence.rows, window = attributes.window;
+  if (!attributes.causal) return {end, sequence.rows * end};
   const int64_t first = window == 0 ? 0 : std::max<int64_t>(0, sequence.first_position - window + 1);
   Positions positions{end - first, 0};
   for (int64_t position = sequence.first_position; position < end; ++position) {
@@ -67,7 +68,7 @@ const AttentionAttributes* attention_of(const Node& node) {
 void add_attention(const WorkContext& context, const AttentionAttributes& attributes, const StepData& step,
                    OpWork& work) {
   for (const SequenceStep& sequence : step.sequences) {
-    const Positions positions = positions_of(sequence, attributes.window);
+    const Positions positions = positions_of(sequence, attributes);
     work.bytes += positions.distinct * context.cache_row_bytes[static_cast<size_t>(attributes.layer)];
     work.float_ops += 2 * attributes.heads * (attributes.head_size + attributes.value_size) * positions.summed;
   }

@@ -23,6 +23,7 @@ constexpr std::array<OpInfo, kOpCount> kOps = {{
     {Op::scale, "scale", infer_scale},
     {Op::rope_angles, "rope_angles", infer_rope_angles},
     {Op::rope, "rope", infer_rope},
+    {Op::join_heads, "join_heads", infer_join_heads},
     {Op::kv_append, "kv_append", infer_kv_append},
     {Op::rope_append, "rope_append", infer_rope_append},
     {Op::attention, "attention", infer_attention},

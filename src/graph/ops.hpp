@@ -49,6 +49,7 @@ std::vector<ValueType> infer_add(const NodeCheck&);
 std::vector<ValueType> infer_scale(const NodeCheck&);
 std::vector<ValueType> infer_rope_angles(const NodeCheck&);
 std::vector<ValueType> infer_rope(const NodeCheck&);
+std::vector<ValueType> infer_join_heads(const NodeCheck&);
 std::vector<ValueType> infer_kv_append(const NodeCheck&);
 std::vector<ValueType> infer_rope_append(const NodeCheck&);
 std::vector<ValueType> infer_attention(const NodeCheck&);

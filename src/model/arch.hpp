@@ -32,6 +32,9 @@ struct WeightRow {
   bool optional = false;
   int64_t experts = 1;
   Slice slice = {};
+  // In the file the rows are those of so many matrices, each of which may be the other way round.
+  int64_t stacked = 1;
+  bool transposed = false;
 };
 
 struct Architecture {
@@ -54,6 +57,9 @@ extern const Architecture kQwen2Moe;
 extern const Architecture kQwen3Moe;
 extern const Architecture kGemma3;
 extern const Architecture kGptOss;
+extern const Architecture kDeepSeek2;
+extern const Architecture kBert;
+extern const Architecture kNomicBert;
 extern const Architecture kGemma;
 extern const Architecture kGemma2;
 extern const Architecture kMistral3;

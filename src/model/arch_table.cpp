@@ -7,9 +7,9 @@
 namespace minfer::model {
 
 std::span<const Architecture> architectures() {
-  static const std::array kRows = {kLlama,   kQwen2,  kQwen3,      kQwen2Moe, kQwen3Moe, kGemma3,
-                                   kGemma,   kGemma2, kMistral3,   kPhi3,     kGranite,  kOlmo2,
-                                   kSmolLm3, kGlm4,   kStarCoder2, kStableLm, kCohere2,  kExaone4, kGptOss};
+  static const std::array kRows = {
+      kLlama, kQwen2,   kQwen3, kQwen2Moe,   kQwen3Moe, kGemma3,  kGemma,   kGemma2, kMistral3,  kPhi3, kGranite,
+      kOlmo2, kSmolLm3, kGlm4,  kStarCoder2, kStableLm, kCohere2, kExaone4, kGptOss, kDeepSeek2, kBert, kNomicBert};
   return kRows;
 }
 

@@ -64,6 +64,10 @@ struct Config {
   bool is_parallel = false;
   bool is_gated = true;  // feed-forward layers of gate, up and down; else of up and down
   Pooling pooling = Pooling::none;
+  // Every token sees all others, so that a text runs in one step, and gives hidden states, but no logits.
+  bool encoder = false;
+  bool learned_positions = false;  // of a table of context_length rows
+  int64_t token_types = 0;         // rows of the table of these, of which the first is added to every token; 0: none
   graph::Activation activation = graph::Activation::silu;
 
   // A mixture of experts in place of each layer's feed-forward; none where experts is 0.
@@ -73,6 +77,17 @@ struct Config {
   int64_t shared_ffn_width = 0;  // of the expert that every token goes to, weighed by a gate; 0: none
   bool normalised_routes = false;
   graph::Gating gating = graph::Gating::softmax;
+  bool shared_gate = true;   // the shared expert has one
+  float route_scale = 1.0F;  // of the weights of the chosen ones
+  int64_t expert_groups = 1;
+  int64_t expert_groups_used = 1;  // of each token
+  graph::GroupScore group_score = graph::GroupScore::largest;
+  int64_t dense_layers = 0;  // the first ones, without experts
+
+  // Of attention whose keys and values come of one short vector a token (MLA); 0: each has its own matrix.
+  int64_t kv_lora = 0;       // elements of that vector
+  int64_t q_lora = 0;        // of such a vector of queries; 0: none
+  bool splits_kv_b = false;  // the file has what makes keys of it apart from what makes values
 
   Rope rope;
   // q is multiplied by 1 + temperature * ln(1 + floor(position / the rope's original context)); 0: is not.

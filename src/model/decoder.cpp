@@ -101,7 +101,7 @@ void add_expert_weights(std::vector<WeightRow>& rows, const Config& config, int6
   add("ffn_up_exps.weight", config.expert_ffn_width, config.width, config.experts);
   add("ffn_down_exps.weight", config.width, config.expert_ffn_width, config.experts);
   if (config.shared_ffn_width == 0) return;
-  add("ffn_gate_inp_shexp.weight", 1, config.width, 1);
+  if (config.shared_gate) add("ffn_gate_inp_shexp.weight", 1, config.width, 1);
   add("ffn_gate_shexp.weight", config.shared_ffn_width, config.width, 1);
   add("ffn_up_shexp.weight", config.shared_ffn_width, config.width, 1);
   add("ffn_down_shexp.weight", config.width, config.shared_ffn_width, 1);
@@ -190,7 +190,7 @@ ValueId attention_heads(Builder& builder, const Config& config, int64_t layer, V
   const int64_t window = config.is_window_layer(layer) ? config.window : 0;
   return builder.attention(q, appended,
                            {index, config.heads, config.kv_heads, config.key_size, config.value_size,
-                            config.attention_scale, window, config.attention_softcap},
+                            config.attention_scale, window, config.attention_softcap, !config.encoder},
                            builder.find_weight(block_name(layer, "attn_sinks.weight")));
 }
 
@@ -232,7 +232,9 @@ ValueId ffn_block(Builder& builder, const Config& config, int64_t layer, ValueId
 
 ValueId add_experts(Builder& builder, const Config& config, int64_t layer, ValueId residual, ValueId x) {
   const auto routed = builder.route(project(builder, layer, "ffn_gate_inp", x),
-                                    {config.experts_used, config.gating, config.normalised_routes, 1.0F});
+                                    {config.experts_used, config.gating, config.normalised_routes, config.route_scale,
+                                     config.expert_groups, config.expert_groups_used, config.group_score},
+                                    builder.find_weight(block_name(layer, "exp_probs_b.bias")));
   const auto product = [&](std::string_view part, ValueId y) {
     const std::string name = block_name(layer, part);
     return builder.expert_linear(y, routed.routes, builder.weight(name + ".weight"),
@@ -243,6 +245,7 @@ ValueId add_experts(Builder& builder, const Config& config, int64_t layer, Value
   const ValueId down = product("ffn_down_exps", builder.glu(gate, up, config.activation));
   const ValueId sum = builder.add(residual, builder.expert_sum(down, routed));
   if (config.shared_ffn_width == 0) return sum;
+  if (!config.shared_gate) return builder.add(sum, gated_block(builder, config, layer, "_shexp", x));
   // A shared expert is a choice of one of one, weighed by the sigmoid of its logit.
   const auto shared =
       builder.route(project(builder, layer, "ffn_gate_inp_shexp", x), {1, graph::Gating::sigmoid, false, 1.0F});

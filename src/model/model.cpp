@@ -2,6 +2,8 @@
 #include "model/model.hpp"
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <unordered_set>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "base/file_map.hpp"
 #include "model/decoder.hpp"
 #include "model/rope.hpp"
+#include "model/transposed.hpp"
 #include "tensor/dtype.hpp"
 
 namespace minfer::model {
@@ -29,17 +32,22 @@ int64_t tensor_rows(const WeightRow& row) {
   return row.slice.tensor.empty() ? row.rows : row.slice.rows;
 }
 
-// Vectors of experts are a matrix in the file.
+// The file's shape of a weight. Vectors of experts are a matrix there.
+std::array<int64_t, 3> file_shape(const WeightRow& row) {
+  if (row.role == graph::WeightRole::vector) return {row.cols, row.experts, 1};
+  const int64_t rows = tensor_rows(row) / row.stacked;
+  if (row.transposed) return {rows, row.cols, row.stacked};
+  return {row.cols, rows, row.experts * row.stacked};
+}
+
 bool has_shape(const gguf::TensorInfo& tensor, const WeightRow& row) {
-  const bool is_vector = row.role == graph::WeightRole::vector;
-  const int64_t rows = is_vector ? row.experts : tensor_rows(row), experts = is_vector ? 1 : row.experts;
-  return tensor.shape[0] == row.cols && tensor.shape[1] == rows && tensor.shape[2] == experts && tensor.shape[3] == 1;
+  const auto shape = file_shape(row);
+  return std::equal(shape.begin(), shape.end(), tensor.shape.begin()) && tensor.shape[3] == 1;
 }
 
 std::string shape_text(const WeightRow& row) {
-  if (row.role == graph::WeightRole::vector) return fmt::format("{} x {}", row.cols, row.experts);
-  return fmt::format("{} x {}{}", row.cols, tensor_rows(row),
-                     row.experts == 1 ? "" : fmt::format(" x {}", row.experts));
+  const auto shape = file_shape(row);
+  return fmt::format("{} x {}{}", shape[0], shape[1], shape[2] == 1 ? "" : fmt::format(" x {}", shape[2]));
 }
 
 // `bytes` of the tensor's data from `skipped` on.
@@ -85,6 +93,7 @@ void Model::add_source(const WeightRow& row, const gguf::TensorInfo& tensor) {
          file_.metadata().source(), tensor.name, shape_text(tensor), shape_text(row));
   }
   shapes_.push_back({row.name, row.rows, row.cols, block_layer(row.name), row.experts});
+  if (row.transposed) return add_transposed(tensor);
   const auto row_bytes = static_cast<size_t>(tensor::row_bytes(tensor.dtype, row.cols));
   const bool whole = row.slice.tensor.empty();
   const size_t skipped = whole ? 0 : static_cast<size_t>(row.slice.first_row) * row_bytes;
@@ -115,6 +124,16 @@ void Model::add_adapter(gguf::File file, float scale) {
   }
   check(sources_.size() == own_weights + 2 * adapter.pairs().size(), "an adapter of other weights than its pairs");
   adapters_.push_back(std::move(adapter));
+}
+
+void Model::add_transposed(const gguf::TensorInfo& tensor) {
+  if (tensor::dtype_info(tensor.dtype).dequantize == nullptr) {
+    fail(ErrorCode::unsupported, "{}: tensor {} has type {}, which minfer can't decode", file_.metadata().source(),
+         tensor.name, tensor::dtype_info(tensor.dtype).name);
+  }
+  const auto turned = std::make_shared<Transposed>(tensor);
+  sources_.push_back({shapes_.back(), tensor::DType::f32, graph::WeightRole::matrix, turned->data(),
+                      [turned] { turned->make(); }, [turned] { turned->drop(); }});
 }
 
 void Model::refuse_unused(std::span<const WeightRow> rows) const {

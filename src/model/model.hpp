@@ -41,6 +41,7 @@ class Model {
  private:
   void add_source(const WeightRow& row, const gguf::TensorInfo& tensor);
   graph::WeightId add_low_rank(const gguf::TensorInfo& tensor, int32_t layer);
+  void add_transposed(const gguf::TensorInfo& tensor);
   void refuse_unused(std::span<const WeightRow> rows) const;
 
   gguf::File file_;

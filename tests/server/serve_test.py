@@ -225,6 +225,37 @@ class Working(ServeTest):
         self.assertLessEqual(cpu_seconds(server.process.pid) - before, 0.01)
 
 
+class Encoding(ServeTest):
+    """An encoder, of the golden files: its vectors come by text and by ids, and it writes no text."""
+
+    TINY = Path(__file__).parent.parent / "golden/tiny"
+
+    def vectors(self, connection: Connection, given) -> list[list[float]]:
+        answer = connection.request("POST", "/v1/embeddings", json.dumps({"input": given}).encode())
+        self.assertEqual(answer.status, 200, answer.body)
+        return [row["embedding"] for row in json.loads(answer.body)["data"]]
+
+    def test_vectors_of_texts(self):
+        for name in ("bert", "nomic_bert"):
+            server = Served(self.program, str(self.TINY / f"{name}.gguf"), "--kv-type", "f32", "--parallel", "4")
+            self.addCleanup(server.kill)
+            connection = self.connect(server.wait_until_ok())
+            texts = json.loads((self.TINY / f"{name}.json").read_text(encoding="utf-8"))["texts"]
+            for text, vector in zip(texts, self.vectors(connection, [text["ids"] for text in texts])):
+                length = sum(x * x for x in text["pooled"]) ** 0.5
+                for x, y in zip(text["pooled"], vector, strict=True):
+                    self.assertAlmostEqual(x / length, y, delta=1e-5)
+            # [CLS], the pieces of words and letters, [SEP]
+            pieces = [2, 87, 88, 5, 47, 48, 3]
+            by_text, by_ids = self.vectors(connection, ["the And abc", "x"])[0], self.vectors(connection, [pieces])[0]
+            self.assertEqual(by_text, by_ids)
+            for path, body in (("/v1/completions", {"prompt": "the"}),
+                               ("/v1/chat/completions", {"messages": [{"role": "user", "content": "the"}]})):
+                answer = connection.request("POST", path, json.dumps(body).encode())
+                self.assertGreaterEqual(answer.status, 400)
+                self.assertIn("encoder", json.loads(answer.body)["error"]["message"])
+
+
 class Stopping(ServeTest):
     def test_running_answers_are_given(self):
         server = self.serve()

@@ -45,6 +45,7 @@ CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa
   row_sequence_.reserve(tokens);
   row_position_.reserve(tokens);
   adapters_.reserve(tokens);
+  row_last_.reserve(tokens);
   for (size_t group = 0; group < groups_; ++group) {
     slots_[group].reserve(tokens);
     sequences_[group].reserve(tokens);
@@ -66,6 +67,7 @@ void CpuExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t i
   for (int64_t position = sequence.first_position; position < end; ++position) {
     row_sequence_.push_back(index);
     row_position_.push_back(static_cast<int32_t>(position));
+    row_last_.push_back(static_cast<int32_t>(end - 1));
   }
   for (size_t group = 0; group < groups_; ++group) {
     const std::span<const int32_t> pages = sequence.pages[group];
@@ -85,6 +87,7 @@ void CpuExecutable::bind(const graph::StepData& step) {
   row_sequence_.clear();
   row_position_.clear();
   adapters_.clear();
+  row_last_.clear();
   for (size_t group = 0; group < groups_; ++group) {
     slots_[group].clear();
     sequences_[group].clear();
@@ -100,6 +103,7 @@ void CpuExecutable::bind(const graph::StepData& step) {
 
   state_.row_sequence = row_sequence_.data();
   state_.row_position = row_position_.data();
+  state_.row_last = row_last_.data();
   state_.output_rows = step.output_rows.data();
   state_.adapters = adapters_.data();
   for (size_t group = 0; group < groups_; ++group) {

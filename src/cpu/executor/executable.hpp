@@ -62,6 +62,7 @@ class CpuExecutable final : public graph::Executable {
   std::vector<int32_t> row_position_;
   std::vector<std::span<const float>> adapters_;  // by sequence
   size_t adapters_read_ = 0;                      // one more than the highest that a node reads
+  std::vector<int32_t> row_last_;
   // By KV group.
   std::array<std::vector<int64_t>, graph::kMaxKvGroups> slots_;
   std::array<std::vector<AttentionSequence>, graph::kMaxKvGroups> sequences_;

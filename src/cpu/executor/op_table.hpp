@@ -30,11 +30,12 @@ struct StepState {
   std::span<std::byte> scratch;
   AttentionCapacity attention_capacity;
 
-  int64_t tokens;                          // rows of this step
-  int64_t outputs;                         // rows of logits
-  const int32_t* row_sequence;             // [tokens]
-  const int32_t* row_position;             // [tokens]
-  const int32_t* output_rows;              // [outputs]
+  int64_t tokens;               // rows of this step
+  int64_t outputs;              // rows of logits
+  const int32_t* row_sequence;  // [tokens]
+  const int32_t* row_position;  // [tokens]
+  const int32_t* row_last;      // [tokens]: the last position of the row's sequence, this step's rows included
+  const int32_t* output_rows;   // [outputs]
   const std::span<const float>* adapters;  // by sequence: how much of each adapter it gets
   // By KV group: where each token's K and V go, and the sequences with their pages in the group.
   std::array<const int64_t*, graph::kMaxKvGroups> slots;  // [tokens]

@@ -31,6 +31,7 @@ void run_expert_sum(const StepState&, const graph::Node&, Worker&);
 
 void run_rope_angles(const StepState&, const graph::Node&, Worker&);
 void run_rope(const StepState&, const graph::Node&, Worker&);
+void run_join_heads(const StepState&, const graph::Node&, Worker&);
 void run_kv_append(const StepState&, const graph::Node&, Worker&);
 void run_rope_append(const StepState&, const graph::Node&, Worker&);
 void run_attention(const StepState&, const graph::Node&, Worker&);

@@ -1,4 +1,6 @@
 // Runners of positions, cache and attention: from graph nodes to launch/rope.hpp, kv_append.hpp and attention.hpp.
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "cpu/executor/ops.hpp"
 #include "cpu/launch/activation.hpp"
@@ -61,6 +63,26 @@ void run_rope(const StepState& state, const graph::Node& node, Worker& worker) {
                                     attributes.head_size, attributes.style, nullptr, 0.0F));
 }
 
+void run_join_heads(const StepState& state, const graph::Node& node, Worker& worker) {
+  const auto& attributes = std::get<graph::JoinHeadsAttributes>(node.attributes);
+  const float *a = state.f32(node.inputs[0]), *b = state.f32(node.inputs[1]);
+  const int64_t a_width = state.type(node.inputs[0]).width, b_width = state.type(node.inputs[1]).width;
+  float* out = state.f32(node.outputs[0]);
+  const int64_t size = attributes.first.size + attributes.second.size;
+  worker.parallel_for(state.rows(node.outputs[0]), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      for (int64_t head = 0; head < attributes.heads; ++head) {
+        const auto slice = [&](const float* x, int64_t width, const graph::JoinHeadsAttributes::Slice& part) {
+          return x + row * width + part.offset + head * part.stride;
+        };
+        float* to = out + (row * attributes.heads + head) * size;
+        std::copy_n(slice(a, a_width, attributes.first), attributes.first.size, to);
+        std::copy_n(slice(b, b_width, attributes.second), attributes.second.size, to + attributes.first.size);
+      }
+    }
+  });
+}
+
 void run_kv_append(const StepState& state, const graph::Node& node, Worker& worker) {
   const auto& attributes = std::get<graph::KvAppendAttributes>(node.attributes);
   launch_kv_append(state.isa, worker, append_args(state, node.inputs[0], node.inputs[1], attributes.layer));
@@ -109,7 +131,8 @@ void run_attention(const StepState& state, const graph::Node& node, Worker& work
   args.spec.sinks = state.weights->vector(node.weights[0]);
   args.rows = state.tokens;
   args.row_sequence = state.row_sequence;
-  args.row_position = state.row_position;
+  const bool causal = std::get<graph::AttentionAttributes>(node.attributes).causal;
+  args.row_position = causal ? state.row_position : state.row_last;
   args.sequences = state.sequences[layer.group];
   args.q = state.f32(node.inputs[0]);
   args.q_stride = state.type(node.inputs[0]).width;

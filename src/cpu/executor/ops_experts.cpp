@@ -24,8 +24,8 @@ ExpertWeights weights_of(const StepState& state, const graph::Node& node, size_t
 void run_route(const StepState& state, const graph::Node& node, Worker& worker) {
   const auto& attributes = std::get<graph::RouteAttributes>(node.attributes);
   launch_route(worker,
-               {state.f32(node.inputs[0]), state.type(node.inputs[0]).width, attributes.gating, attributes.normalised,
-                attributes.scale, routes_of(state, node.outputs[0]), state.f32(node.outputs[1])});
+               {state.f32(node.inputs[0]), state.type(node.inputs[0]).width, state.weights->vector(node.weights[0]),
+                attributes, routes_of(state, node.outputs[0]), state.f32(node.outputs[1])});
 }
 
 void run_expert_linear(const StepState& state, const graph::Node& node, Worker& worker) {

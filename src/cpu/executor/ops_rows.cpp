@@ -24,12 +24,13 @@ Output output_of(const StepState& state, graph::ValueId id) {
 
 void run_embed(const StepState& state, const graph::Node& node, Worker& worker) {
   const LinearWeight& table = state.weights->matrix(node.weights[0]);
-  const float scale = std::get<graph::EmbedAttributes>(node.attributes).scale;
+  const auto& attributes = std::get<graph::EmbedAttributes>(node.attributes);
   const auto decode = [&](int64_t id, float* target) {
     dequantize_panel_row(table.dtype, table.layout, table.k, table.data, id, target);
   };
-  const EmbeddingArgs args{state.i32(node.inputs[0]), state.rows(node.inputs[0]), table.rows, table.k, scale,
-                           state.f32(node.outputs[0])};
+  const int32_t* ids = attributes.first_row ? nullptr : state.i32(node.inputs[0]);
+  const EmbeddingArgs args{ids,     state.rows(node.inputs[0]), table.rows,
+                           table.k, attributes.scale,           state.f32(node.outputs[0])};
   launch_embedding(state.isa, worker, args, decode);
 }
 

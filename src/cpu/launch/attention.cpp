@@ -159,10 +159,11 @@ class AttentionRun {
     tile.chunks = chunk_count(end) - tile.first_chunk;
   }
 
-  // A tile's positions are consecutive, so that every page between its first and last is seen by one of its rows.
+  // A tile's positions are consecutive or the same, so that every page between its first and last is seen by one of its
+  // rows.
   bool follows(int64_t row) const {
-    return args_.row_sequence[row] == args_.row_sequence[row - 1] &&
-           args_.row_position[row] == args_.row_position[row - 1] + 1;
+    const int32_t step = args_.row_position[row] - args_.row_position[row - 1];
+    return args_.row_sequence[row] == args_.row_sequence[row - 1] && (step == 0 || step == 1);
   }
 
   void plan_tiles() {

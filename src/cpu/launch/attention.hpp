@@ -42,7 +42,9 @@ struct AttentionArgs {
   AttentionSpec spec;
   int64_t rows = 0;
   const int32_t* row_sequence = nullptr;  // [rows]: index into sequences; rows of one sequence best lie together
-  const int32_t* row_position = nullptr;  // [rows]: below the sequence's tokens; best ascending within a sequence
+  // [rows]: below the sequence's tokens; best ascending, or all the same, within a sequence. Of attention that is not
+  // causal the sequence's last position.
+  const int32_t* row_position = nullptr;
   const AttentionSequence* sequences = nullptr;
   const float* q = nullptr;           // [rows][heads * head_dim_k], after rope
   int64_t q_stride = 0;               // floats from a row to the next

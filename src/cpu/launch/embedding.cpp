@@ -12,7 +12,7 @@ void launch_embedding(Isa isa, Worker& worker, const EmbeddingArgs& args,
   check(args.n > 0, "embedding needs elements");
   worker.parallel_for(args.rows, 1, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
-      const int64_t id = args.ids[row];
+      const int64_t id = args.ids == nullptr ? 0 : args.ids[row];
       check(id >= 0 && id < args.vocabulary, "embedding of a token outside the vocabulary");
       float* out = args.out + row * args.n;
       decode_row(id, out);

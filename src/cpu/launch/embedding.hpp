@@ -10,7 +10,7 @@
 namespace minfer::cpu {
 
 struct EmbeddingArgs {
-  const int32_t* ids;  // [rows], each from 0 to vocabulary - 1 (checked: Error{internal})
+  const int32_t* ids;  // [rows], each from 0 to vocabulary - 1 (checked: Error{internal}); null: row 0 for all
   int64_t rows;
   int64_t vocabulary;
   int64_t n;

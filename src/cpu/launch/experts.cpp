@@ -22,26 +22,65 @@ bool is_better(float a, float b) {
   return a > b || (std::isnan(b) && !std::isnan(a));
 }
 
-// The `used` best of a row's logits, the best first, the first of equal ones first.
-void choose(const float* logits, int64_t experts, int64_t used, int32_t* chosen) {
-  int64_t count = 0;
-  for (int64_t e = 0; e < experts; ++e) {
-    if (count == used && !is_better(logits[e], logits[chosen[count - 1]])) continue;
-    int64_t at = count < used ? count++ : count - 1;
-    for (; at > 0 && is_better(logits[e], logits[chosen[at - 1]]); --at) chosen[at] = chosen[at - 1];
+// The `used` best of scores, the best first, the first of equal ones first; of those that `may_be` chosen.
+template <class MayBe>
+void choose(const float* scores, int64_t count, int64_t used, MayBe may_be, int32_t* chosen) {
+  int64_t found = 0;
+  for (int64_t e = 0; e < count; ++e) {
+    if (!may_be(e)) continue;
+    if (found == used && !is_better(scores[e], scores[chosen[found - 1]])) continue;
+    int64_t at = found < used ? found++ : found - 1;
+    for (; at > 0 && is_better(scores[e], scores[chosen[at - 1]]); --at) chosen[at] = chosen[at - 1];
     chosen[at] = static_cast<int32_t>(e);
   }
 }
 
+float group_score(const float* scores, int64_t count, graph::GroupScore kind) {
+  const int64_t taken = kind == graph::GroupScore::two_largest ? std::min<int64_t>(count, 2) : 1;
+  int32_t best[2];
+  choose(scores, count, taken, [](int64_t) { return true; }, best);
+  return taken == 2 ? scores[best[0]] + scores[best[1]] : scores[best[0]];
+}
+
+// Which groups a row may go to.
+void choose_groups(const RouteArgs& args, const float* scores, bool (&kept)[graph::kMaxExpertGroups]) {
+  const int64_t groups = args.choice.groups, size = args.experts / groups;
+  float group_scores[graph::kMaxExpertGroups];
+  for (int64_t g = 0; g < groups; ++g) {
+    group_scores[g] = group_score(scores + g * size, size, args.choice.group_score);
+    kept[g] = false;
+  }
+  int32_t best[graph::kMaxExpertGroups];
+  choose(group_scores, groups, args.choice.groups_used, [](int64_t) { return true; }, best);
+  for (int64_t i = 0; i < args.choice.groups_used; ++i) kept[best[i]] = true;
+}
+
+// The experts of one row.
+void choose_experts(const RouteArgs& args, const float* logits, int32_t* chosen) {
+  float biased[graph::kMaxExperts];
+  const float* scores = logits;
+  if (args.biases != nullptr) {
+    for (int64_t e = 0; e < args.experts; ++e) biased[e] = 1.0F / (1.0F + std::exp(-logits[e])) + args.biases[e];
+    scores = biased;
+  }
+  if (args.choice.groups == 1) {
+    return choose(scores, args.experts, args.choice.used, [](int64_t) { return true; }, chosen);
+  }
+  bool kept[graph::kMaxExpertGroups];
+  choose_groups(args, scores, kept);
+  const int64_t size = args.experts / args.choice.groups;
+  choose(scores, args.experts, args.choice.used, [&](int64_t e) { return kept[e / size]; }, chosen);
+}
+
 void weigh(const RouteArgs& args, const float* logits, const int32_t* chosen, float* weights) {
-  const int64_t used = args.routes.used;
-  if (args.gating == graph::Gating::sigmoid) {
+  const int64_t used = args.choice.used;
+  if (args.choice.gating == graph::Gating::sigmoid) {
     for (int64_t i = 0; i < used; ++i) weights[i] = 1.0F / (1.0F + std::exp(-logits[chosen[i]]));
   } else {
     const float largest = logits[chosen[0]];
     float sum = 0;
     for (int64_t i = 0; i < used; ++i) weights[i] = std::exp(logits[chosen[i]] - largest);
-    if (args.gating == graph::Gating::softmax) {
+    if (args.choice.gating == graph::Gating::softmax) {
       for (int64_t e = 0; e < args.experts; ++e) sum += std::exp(logits[e] - largest);
     } else {
       for (int64_t i = 0; i < used; ++i) sum += weights[i];
@@ -50,7 +89,8 @@ void weigh(const RouteArgs& args, const float* logits, const int32_t* chosen, fl
   }
   float sum = 0;
   for (int64_t i = 0; i < used; ++i) sum += weights[i];
-  for (int64_t i = 0; i < used; ++i) weights[i] = (args.normalised ? weights[i] / sum : weights[i]) * args.scale;
+  const float divisor = args.choice.normalised ? sum : 1.0F;
+  for (int64_t i = 0; i < used; ++i) weights[i] = weights[i] / divisor * args.choice.scale;
 }
 
 // Entries in the order of their experts, of an expert in that of their rows.
@@ -137,13 +177,14 @@ Routes routes_at(std::byte* memory, int64_t rows, int64_t used) {
 
 void launch_route(Worker& worker, const RouteArgs& args) {
   const Routes& routes = args.routes;
-  check(args.experts <= graph::kMaxExperts && routes.used >= 1 && routes.used <= args.experts,
+  check(args.experts <= graph::kMaxExperts && routes.used >= 1 && routes.used <= args.experts &&
+            routes.used == args.choice.used && args.choice.groups <= graph::kMaxExpertGroups,
         "launch_route: too many experts, or more than there are are used");
   worker.parallel_for(routes.rows, kRouteRows, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const float* logits = args.logits + row * args.experts;
       int32_t* chosen = routes.chosen + row * routes.used;
-      choose(logits, args.experts, routes.used, chosen);
+      choose_experts(args, logits, chosen);
       weigh(args, logits, chosen, args.weights + row * routes.used);
     }
     // A step of one chunk needs no second barrier.

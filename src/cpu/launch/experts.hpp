@@ -33,15 +33,13 @@ struct Routes {
 int64_t routes_bytes(int64_t rows, int64_t used);
 Routes routes_at(std::byte* memory, int64_t rows, int64_t used);
 
-// The experts with the largest logits, the first of equal ones (a NaN is below all); weights by `gating`, divided by
-// their sum where `normalised`, times `scale`. Up to kMaxExperts experts, kMaxChosen used.
+// The choice and the weights of graph::RouteAttributes; a NaN is below all. Up to kMaxExperts experts, kMaxChosen used.
 struct RouteArgs {
   const float* logits;  // [rows][experts]
   int64_t experts;
-  graph::Gating gating;
-  bool normalised;
-  float scale;
-  Routes routes;   // out
+  const float* biases;  // [experts] or null
+  graph::RouteAttributes choice;
+  Routes routes;   // out; choice.used of each row
   float* weights;  // out, [rows][used]
 };
 void launch_route(Worker& worker, const RouteArgs& args);

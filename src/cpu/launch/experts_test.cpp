@@ -44,17 +44,22 @@ struct Routed {
   std::vector<float> weights;
 };
 
-Routed route(ThreadPool& pool, const std::vector<float>& logits, int64_t experts, int64_t used, Gating gating,
-             bool normalised, float scale = 1.0F) {
+Routed route(ThreadPool& pool, const std::vector<float>& logits, int64_t experts, const graph::RouteAttributes& choice,
+             const float* biases = nullptr) {
+  const int64_t used = choice.used;
   const int64_t rows = static_cast<int64_t>(logits.size()) / experts;
   Routed routed;
   routed.memory.resize(static_cast<size_t>(routes_bytes(rows, used)), std::byte{0xFF});
   routed.routes = routes_at(routed.memory.data(), rows, used);
   routed.weights.resize(static_cast<size_t>(rows * used), -77.0F);
   pool.run([&](Worker& worker) {
-    launch_route(worker, {logits.data(), experts, gating, normalised, scale, routed.routes, routed.weights.data()});
+    launch_route(worker, {logits.data(), experts, biases, choice, routed.routes, routed.weights.data()});
   });
   return routed;
+}
+Routed route(ThreadPool& pool, const std::vector<float>& logits, int64_t experts, int64_t used, Gating gating,
+             bool normalised, float scale = 1.0F) {
+  return route(pool, logits, experts, {used, gating, normalised, scale});
 }
 
 // What the weights are, in double precision.
@@ -115,6 +120,29 @@ TEST(Experts, EqualLogitsGoToTheFirstAndNanIsChosenLast) {
   EXPECT_EQ(odd.routes.chosen[1], 3);
   EXPECT_EQ(odd.routes.chosen[2], 0);
   EXPECT_TRUE(std::isnan(odd.weights[0]));
+}
+
+TEST(Experts, OnlyTheBestGroupsAreChosenFrom) {
+  ThreadPool pool(1);
+  using graph::GroupScore;
+  // Four groups of two; of the last the second is the third largest of all.
+  const std::vector<float> logits = {5, -9, 4, 3.5F, 1, 2, -3, 4.5F};
+  const auto chosen = [&](const graph::RouteAttributes& choice, const float* biases = nullptr) {
+    const Routed routed = route(pool, logits, 8, choice, biases);
+    return std::vector<int32_t>(routed.routes.chosen, routed.routes.chosen + choice.used);
+  };
+  graph::RouteAttributes choice{3, Gating::softmax, false, 1.0F, 4, 2, GroupScore::largest};
+  EXPECT_EQ(chosen(choice), (std::vector<int32_t>{0, 7, 6}));
+  choice.group_score = GroupScore::two_largest;  // sums -4, 7.5, 3, 1.5
+  EXPECT_EQ(chosen(choice), (std::vector<int32_t>{2, 3, 5}));
+  choice = {2, Gating::sigmoid, false, 2.0F, 1, 1, GroupScore::largest};
+  EXPECT_EQ(chosen(choice), (std::vector<int32_t>{0, 7}));
+  // A bias changes who is chosen, and no weight.
+  const std::vector<float> biases = {0, 0, 0, 0, 0.5F, 0, 0.99F, 0};
+  EXPECT_EQ(chosen(choice, biases.data()), (std::vector<int32_t>{4, 6}));
+  const Routed routed = route(pool, logits, 8, choice, biases.data());
+  EXPECT_NEAR(routed.weights[0], 2 / (1 + std::exp(-1.0)), 1e-6);
+  EXPECT_NEAR(routed.weights[1], 2 / (1 + std::exp(3.0)), 1e-6);
 }
 
 TEST(Experts, EntriesOfAnExpertLieTogetherInTheOrderOfTheirRows) {

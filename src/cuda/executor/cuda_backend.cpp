@@ -7,6 +7,7 @@
 #include "cuda/executor/executable.hpp"
 #include "cuda/executor/kv_store.hpp"
 #include "cuda/executor/op_table.hpp"
+#include "cuda/executor/ops.hpp"
 #include "cuda/executor/weights.hpp"
 #include "cuda/launch/experts.hpp"
 #include "cuda/launch/limits.hpp"
@@ -47,6 +48,10 @@ class CudaBackend final : public graph::Backend {
     if (row == nullptr) return "no kernel for the op";
     if (is_strict() && node.op == graph::Op::attention && graph.shape.tokens > kStrictRows) {
       return fmt::format("steps of more than {} rows under --strict", kStrictRows);
+    }
+    // Each row is a sequence of its own there.
+    if (is_strict() && node.op == graph::Op::attention && !attention_of(node).causal) {
+      return "attention to whole sequences under --strict";
     }
     return row->unsupported(graph, node);
   }

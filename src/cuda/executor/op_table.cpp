@@ -32,6 +32,7 @@ constexpr OpRow kRows[] = {
     {graph::Op::scale, always, run_scale},
     {graph::Op::rope_angles, always, run_rope_angles},
     {graph::Op::rope, always, run_rope},
+    {graph::Op::join_heads, always, run_join_heads},
     {graph::Op::kv_append, always, run_kv_append},
     {graph::Op::rope_append, always, run_rope_append},
     {graph::Op::attention, attention_node_unsupported, run_attention},

@@ -9,8 +9,9 @@ namespace minfer::cuda {
 
 void run_embed(const StepState& state, const graph::Node& node) {
   const auto& attributes = std::get<graph::EmbedAttributes>(node.attributes);
-  launch_embed(*state.queue, {state.weights->matrix(node.weights[0]), state.input(node.inputs[0]), attributes.scale,
-                              state.rows(node.outputs[0])});
+  const int32_t* ids = attributes.first_row ? nullptr : state.input(node.inputs[0]);
+  launch_embed(*state.queue,
+               {state.weights->matrix(node.weights[0]), ids, attributes.scale, state.rows(node.outputs[0])});
 }
 
 void run_rms_norm(const StepState& state, const graph::Node& node) {
@@ -144,6 +145,15 @@ void run_rope(const StepState& state, const graph::Node& node) {
                              attributes.head_size, attributes.style, state.rows(node.outputs[0])});
 }
 
+void run_join_heads(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::JoinHeadsAttributes>(node.attributes);
+  const auto slice = [](const graph::JoinHeadsAttributes::Slice& part) {
+    return HeadSlice{part.offset, part.stride, part.size};
+  };
+  launch_join_heads(*state.queue, {state.rows(node.inputs[0]), state.rows(node.inputs[1]), slice(attributes.first),
+                                   slice(attributes.second), state.rows(node.outputs[0])});
+}
+
 namespace {
 
 const StepView& step_of(const StepState& state, int32_t layer) {
@@ -197,6 +207,7 @@ AttentionArgs attention_args(const StepState& state, const graph::Node& node, gr
   args.scale = attributes.scale;
   args.window = attributes.window;
   args.softcap = attributes.softcap;
+  args.causal = attributes.causal;
   args.sinks = state.weights->vector(sinks);
   args.kv = state.kv->layer(attributes.layer);
   args.step = step_of(state, attributes.layer);

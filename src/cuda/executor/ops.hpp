@@ -21,6 +21,7 @@ void run_activate(const StepState& state, const graph::Node& node);
 void run_add(const StepState& state, const graph::Node& node);
 void run_rope_angles(const StepState& state, const graph::Node& node);
 void run_rope(const StepState& state, const graph::Node& node);
+void run_join_heads(const StepState&, const graph::Node&);
 void run_kv_append(const StepState& state, const graph::Node& node);
 void run_rope_append(const StepState& state, const graph::Node& node);
 void run_attention(const StepState& state, const graph::Node& node);

@@ -23,7 +23,7 @@ ExpertMatrix matrix_of(const StepState& state, const graph::Node& node, size_t a
 
 void run_route(const StepState& state, const graph::Node& node) {
   const auto& attributes = std::get<graph::RouteAttributes>(node.attributes);
-  launch_route(*state.queue, {state.rows(node.inputs[0]), attributes.gating, attributes.normalised, attributes.scale,
+  launch_route(*state.queue, {state.rows(node.inputs[0]), state.weights->vector(node.weights[0]), attributes,
                               routes_of(state, node.outputs[0]), state.rows(node.outputs[1])});
 }
 

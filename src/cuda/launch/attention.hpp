@@ -76,6 +76,8 @@ struct AttentionArgs {
   int64_t window = 0;            // positions seen, itself included; 0: all
   float softcap = 0;             // cap * tanh(score / cap); 0: none
   const float* sinks = nullptr;  // [heads]: a score beside the tokens', with no value; nullptr: none
+  // False: a row sees its whole sequence, all of which is in this step; without a window. Always the simple kernel.
+  bool causal = true;
   KvLayerView kv;
   StepView step;
   // attention_scratch_bytes, 16-byte aligned. Its first attention_counter_bytes are zero before the first launch, and

@@ -36,6 +36,7 @@ struct Case {
   int64_t spare_sequences = 0;
   int64_t spare_rows = 0;
   int multiprocessors = 0;  // that the launcher is told of; 0: the card's
+  bool causal = true;
 };
 
 // A step with its cache and queries; runs it and holds the reference.
@@ -81,6 +82,7 @@ class Step {
     args.scale = scale();
     args.window = case_.window;
     args.softcap = case_.softcap;
+    args.causal = case_.causal;
     args.sinks = case_.sinks ? sinks.data() : nullptr;
     args.kv = host_.view(cache.data());
     args.step = {.sequences = sequences.data(),
@@ -193,7 +195,7 @@ class Step {
 
   void attend(size_t sequence, int32_t row, int64_t head, std::vector<double>& out) {
     const SequenceInfo& info = infos_[sequence];
-    const int64_t last = info.first_position + row;
+    const int64_t last = info.first_position + (case_.causal ? row : info.rows - 1);
     const int64_t first = case_.window > 0 ? std::max<int64_t>(0, last + 1 - case_.window) : 0;
     const int64_t kv_head = head / case_.group;
     const float* q = queries_.data() + ((info.first_row + row) * heads_ + head) * case_.cache.key_size;
@@ -289,6 +291,21 @@ std::vector<Span> decode_spans() {
 
 bool has_format(KvFormat format, int64_t size) {
   return format != KvFormat::q8_0 || size % 32 == 0;
+}
+
+TEST(CudaAttention, RowsSeeTheirWholeSequencesWhereItIsNotCausal) {
+  for (const KvFormat format : {KvFormat::f32, KvFormat::f16, KvFormat::q8_0}) {
+    for (const int64_t size : {32, 64}) {
+      const CacheSpec cache{format, format, 4, size, size};
+      expect_close({.cache = cache,
+                    .group = 1,
+                    .sequences = {{0, 1}, {0, 64}, {0, 37}, {0, 130}},
+                    .spare_sequences = 2,
+                    .spare_rows = 3,
+                    .causal = false},
+                   kSimpleError, name_of(cache, 1));
+    }
+  }
 }
 
 TEST(CudaAttention, DecodeOfAllSizesAndFormats) {

@@ -32,6 +32,7 @@ struct AttentionParams {
   int group = 0;  // query heads of a KV head
   int key_size = 0, value_size = 0;
   int window = 0;
+  bool causal = true;
   float query_factor = 0;  // multiplies q: scale * log2 e, or scale / cap
   float cap_factor = 0;    // cap * log2 e; 0: no cap
   KvLayerView kv;

@@ -52,14 +52,12 @@ struct Routes {
 int64_t routes_bytes(int64_t rows, int64_t experts, int64_t used);
 Routes routes_at(std::byte* memory, int64_t rows, int64_t experts, int64_t used);
 
-// The experts with the largest logits, the first of equal ones (a NaN is below all); weights by `gating`, divided by
-// their sum where `normalised`, times `scale`. Up to 1024 experts.
+// The choice and the weights of graph::RouteAttributes; a NaN is below all. Up to 1024 experts.
 struct RouteArgs {
-  Rows logits;  // f32 [rows][experts]
-  graph::Gating gating = graph::Gating::softmax;
-  bool normalised = false;
-  float scale = 1.0F;
-  Routes routes;  // out
+  Rows logits;                    // f32 [rows][experts]
+  const float* biases = nullptr;  // [experts] or null
+  graph::RouteAttributes choice;
+  Routes routes;  // out; choice.used of each row
   Rows weights;   // out, f32 [rows][used]
 };
 void launch_route(const Queue& queue, const RouteArgs& args);

@@ -49,11 +49,11 @@ struct Routed {
   TestRows weights;
 };
 
-void run_route(const TestQueue& queue, const std::vector<float>& logits, Gating gating, bool normalised, float scale,
-               const Routed& routed) {
+void run_route(const TestQueue& queue, const std::vector<float>& logits, const graph::RouteAttributes& choice,
+               const Routed& routed, const float* biases = nullptr) {
   const Routes& routes = routed.routes;
   const TestRows rows(ActivationFormat::f32, routes.rows, routes.experts, logits);
-  launch_route(*queue, {rows.view(), gating, normalised, scale, routes, routed.weights.view()});
+  launch_route(*queue, {rows.view(), biases, choice, routes, routed.weights.view()});
   queue.finish();
 }
 
@@ -103,7 +103,7 @@ TEST(ExpertsDevice, RoutesGoToTheLargestLogits) {
       for (size_t i = 0; i < logits.size(); i += 3) logits[i] = std::round(logits[i] * 4) / 4;  // ties
       const bool normalised = seed % 2 == 0;
       const Routed routed(rows, experts, used);
-      run_route(queue, logits, gating, normalised, 1.5F, routed);
+      run_route(queue, logits, {used, gating, normalised, 1.5F}, routed);
       std::vector<int32_t> chosen;
       std::vector<double> weights;
       for (int64_t row = 0; row < rows; ++row) {
@@ -136,8 +136,77 @@ TEST(ExpertsDevice, NanIsChosenLastAndEveryExpertOnce) {
   const TestQueue queue(false);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Routed routed(1, 5, 4);
-  run_route(queue, {nan, 1, nan, -1, 1}, Gating::softmax, false, 1.0F, routed);
+  run_route(queue, {nan, 1, nan, -1, 1}, {4, Gating::softmax, false, 1.0F}, routed);
   EXPECT_EQ(routed.expert(), (std::vector<int32_t>{1, 4, 3, 0}));
+}
+
+// The experts of a row by graph::RouteAttributes, the best first.
+std::vector<int32_t> reference_choice(const std::vector<double>& scores, const graph::RouteAttributes& choice) {
+  const auto groups = static_cast<size_t>(choice.groups), size = scores.size() / groups;
+  std::vector<double> group_scores;
+  for (size_t g = 0; g < groups; ++g) {
+    std::vector<double> own(scores.begin() + static_cast<std::ptrdiff_t>(g * size),
+                            scores.begin() + static_cast<std::ptrdiff_t>((g + 1) * size));
+    std::sort(own.rbegin(), own.rend());
+    const bool two = choice.group_score == graph::GroupScore::two_largest && size > 1;
+    group_scores.push_back(own[0] + (two ? own[1] : 0));
+  }
+  const auto best = [](const std::vector<double>& values, std::vector<int32_t> of, int64_t count) {
+    std::stable_sort(of.begin(), of.end(), [&](int32_t a, int32_t b) {
+      return values[static_cast<size_t>(a)] > values[static_cast<size_t>(b)];
+    });
+    of.resize(static_cast<size_t>(count));
+    return of;
+  };
+  std::vector<int32_t> all_groups(groups), experts;
+  std::iota(all_groups.begin(), all_groups.end(), 0);
+  const auto kept = best(group_scores, all_groups, choice.groups_used);
+  for (size_t e = 0; e < scores.size(); ++e) {
+    if (std::count(kept.begin(), kept.end(), static_cast<int32_t>(e / size)) > 0) {
+      experts.push_back(static_cast<int32_t>(e));
+    }
+  }
+  return best(scores, experts, choice.used);
+}
+
+TEST(ExpertsDevice, OnlyTheBestGroupsAreChosenFromAndABiasChangesTheChoice) {
+  const TestQueue queue(true);
+  using graph::GroupScore;
+  uint32_t seed = 50;
+  for (const auto& [rows, experts, groups, kept] : {std::tuple<int64_t, int64_t, int64_t, int64_t>{7, 64, 8, 3},
+                                                    {40, 160, 8, 3},
+                                                    {33, 256, 8, 4},
+                                                    {5, 12, 4, 2},
+                                                    {12, 96, 32, 7},
+                                                    {9, 256, 1, 1}}) {
+    for (const GroupScore score : {GroupScore::largest, GroupScore::two_largest}) {
+      SCOPED_TRACE(::testing::Message() << rows << " rows, " << experts << " experts, " << kept << " of " << groups);
+      const std::vector<float> logits = random_floats(rows * experts, 1.5F, seed++);
+      const std::vector<float> biases = random_floats(experts, 0.2F, seed++);
+      const TestArray biases_there(biases);
+      const bool biased = score == GroupScore::two_largest;
+      const graph::RouteAttributes choice{4, Gating::sigmoid, true, 2.5F, groups, kept, score};
+      const Routed routed(rows, experts, 4);
+      run_route(queue, logits, choice, routed, biased ? biases_there.as<float>() : nullptr);
+      std::vector<int32_t> chosen;
+      std::vector<double> weights;
+      for (int64_t row = 0; row < rows; ++row) {
+        std::vector<double> scores, sigmoids;
+        for (int64_t e = 0; e < experts; ++e) {
+          const double logit = logits[static_cast<size_t>(row * experts + e)];
+          sigmoids.push_back(1 / (1 + std::exp(-logit)));
+          scores.push_back(biased ? sigmoids.back() + biases[static_cast<size_t>(e)] : logit);
+        }
+        const auto own = reference_choice(scores, choice);
+        chosen.insert(chosen.end(), own.begin(), own.end());
+        double sum = 0;
+        for (const int32_t e : own) sum += sigmoids[static_cast<size_t>(e)];
+        for (const int32_t e : own) weights.push_back(2.5 * sigmoids[static_cast<size_t>(e)] / sum);
+      }
+      check_entries(routed, chosen);
+      EXPECT_LE(relative_error(routed.weights.values(), weights), kTolerance);
+    }
+  }
 }
 
 // All experts' matrices, packed, their values and biases.
@@ -211,7 +280,8 @@ TEST(ExpertsDevice, ProductsOfEveryType) {
       const bool by_entry = rows % 2 == 0, has_bias = rows != 3;
       SCOPED_TRACE(::testing::Message() << tensor::dtype_info(type.dtype).name << ", " << rows << " rows");
       const Routed routed(rows, kExperts, kUsed);
-      run_route(queue, random_floats(rows * kExperts, 1.0F, 7), Gating::softmax, true, 1.0F, routed);
+      run_route(queue, random_floats(rows * kExperts, 1.0F, 7), {routed.routes.used, Gating::softmax, true, 1.0F},
+                routed);
       const Routes& routes = routed.routes;
       const Input x(type.dtype, by_entry ? routes.entries() : rows, cols, 5);
       const TestRows out(ActivationFormat::f32, routes.entries(), out_rows);
@@ -236,7 +306,7 @@ void check_glu(const TestQueue& queue, const Experts& gate, const Experts& up, i
                graph::Activation activation) {
   const int64_t out_rows = gate.matrix.first.rows, cols = gate.matrix.first.cols;
   const Routed routed(rows, kExperts, kUsed);
-  run_route(queue, random_floats(rows * kExperts, 1.0F, 7), Gating::softmax, true, 1.0F, routed);
+  run_route(queue, random_floats(rows * kExperts, 1.0F, 7), {routed.routes.used, Gating::softmax, true, 1.0F}, routed);
   const Routes& routes = routed.routes;
   const Input x(gate.matrix.first.dtype, rows, cols, 5);
   const TestRows out(format, routes.entries(), out_rows);
@@ -287,8 +357,8 @@ TEST(ExpertsDevice, SumsAreWeighted) {
     for (const bool by_row : {false, true}) {
       const int64_t used = by_row ? 1 : 3, count = by_row ? 1 : 8;
       const Routed routed(rows, count, used);
-      run_route(queue, random_floats(rows * count, 1.0F, 7), by_row ? Gating::sigmoid : Gating::softmax, false, 1.0F,
-                routed);
+      run_route(queue, random_floats(rows * count, 1.0F, 7),
+                {routed.routes.used, by_row ? Gating::sigmoid : Gating::softmax, false, 1.0F}, routed);
       const auto y_values = random_floats(rows * used * kWidth, 1.0F, 8);
       const TestRows y(ActivationFormat::f32, rows * used, kWidth, y_values);
       const auto residual = random_floats(rows * kWidth, 1.0F, 9);

@@ -14,7 +14,7 @@ namespace minfer::cuda {
 // out[r] = scale * row ids[r] of the table. An id beyond the table gives zeros: rows that pad a step.
 struct EmbedArgs {
   PanelMatrix table;
-  const int32_t* ids = nullptr;  // [rows]
+  const int32_t* ids = nullptr;  // [rows]; nullptr: row 0 for all
   float scale = 1.0F;
   Rows out;  // f32
 };
@@ -62,6 +62,19 @@ void launch_scale(const Queue& queue, const Rows& x, float factor, float cap, co
 
 // out = a + b, f32; out may be either.
 void launch_add(const Queue& queue, const Rows& a, const Rows& b, const Rows& out);
+
+// For each head of out a slice of a's row and behind it one of b's: elements offset + head * stride on.
+struct HeadSlice {
+  int64_t offset = 0;
+  int64_t stride = 0;
+  int64_t size = 0;
+};
+struct JoinHeadsArgs {
+  Rows a, b;  // f32
+  HeadSlice first, second;
+  Rows out;  // f32 [rows][heads * (first.size + second.size)]
+};
+void launch_join_heads(const Queue& queue, const JoinHeadsArgs& args);
 
 // out[r] = x[rows[r]], f32; a row number beyond x gives zeros.
 void launch_gather_rows(const Queue& queue, const Rows& x, const int32_t* rows, const Rows& out);

@@ -283,6 +283,33 @@ TEST(RowsDevice, AddIsExactAndMayBeInPlace) {
   }
 }
 
+TEST(RowsDevice, JoinedHeadsAreSlicesOfBothInputs) {
+  const TestQueue queue(true);
+  // Offsets, strides and sizes of one head; a stride of 0 is a part that all heads share.
+  for (const auto& [heads, first, second] : {std::tuple<int64_t, HeadSlice, HeadSlice>{3, {4, 12, 8}, {0, 12, 4}},
+                                             {5, {17, 0, 3}, {1, 7, 6}},
+                                             {1, {0, 0, 33}, {0, 0, 0}}}) {
+    const int64_t rows = 6, a_width = 40, b_width = 36, size = first.size + second.size;
+    const std::vector<float> a = random_floats(rows * a_width, 1.0F, 30), b = random_floats(rows * b_width, 1.0F, 31);
+    const TestRows a_there(ActivationFormat::f32, rows, a_width, a), b_there(ActivationFormat::f32, rows, b_width, b);
+    const TestRows out(ActivationFormat::f32, rows, heads * size);
+    launch_join_heads(*queue, {a_there.view(), b_there.view(), first, second, out.view()});
+    queue.finish();
+    std::vector<float> expected;
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t head = 0; head < heads; ++head) {
+        for (int64_t i = 0; i < first.size; ++i) {
+          expected.push_back(a[static_cast<size_t>(row * a_width + first.offset + head * first.stride + i)]);
+        }
+        for (int64_t i = 0; i < second.size; ++i) {
+          expected.push_back(b[static_cast<size_t>(row * b_width + second.offset + head * second.stride + i)]);
+        }
+      }
+    }
+    EXPECT_EQ(out.values(), expected);
+  }
+}
+
 TEST(RowsDevice, GatherRowsGivesZerosBeyondTheInput) {
   const TestQueue queue(true);
   for (const int64_t width : {1, 33, 1024, 1030}) {

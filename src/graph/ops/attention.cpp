@@ -1,4 +1,4 @@
-// Rules of positions and attention: rope_angles, rope, kv_append, rope_append, attention, rope_attention.
+// Rules of positions and attention: rope_angles, rope, join_heads, kv_append, rope_append, attention, rope_attention.
 // Rows are tokens; a head is a slice of the width. The cache itself is data of the step; nodes name its layer.
 #include "graph/ops/rules.hpp"
 
@@ -21,6 +21,7 @@ std::vector<ValueType> attended(const NodeCheck& node, const AttentionAttributes
                                 const WeightShape* sinks) {
   require(node, is_f32(node.inputs[0], attributes.heads * attributes.head_size), "q must be heads of f32");
   require(node, attributes.kv_heads > 0 && attributes.heads % attributes.kv_heads == 0, "heads must be whole groups");
+  require(node, attributes.causal || attributes.window == 0, "a window of attention to a whole sequence");
   require(node, sinks == nullptr || is_vector(sinks, attributes.heads), "there must be one sink a head");
   require_activation_output(node, attributes.heads * attributes.value_size);
   return {{node.output_format, Rows::tokens, attributes.heads * attributes.value_size}};
@@ -45,6 +46,22 @@ std::vector<ValueType> infer_rope(const NodeCheck& node) {
   require(node, is_f32(node.inputs[0], attributes.heads * attributes.head_size), "x must be heads of f32");
   require(node, node.inputs[1].width <= attributes.head_size, "more rotated elements than a head has");
   return {node.inputs[0]};
+}
+
+// (a f32 [rows][..], b f32 [rows][..]) -> f32 [rows][heads * (slice of a + slice of b)].
+std::vector<ValueType> infer_join_heads(const NodeCheck& node) {
+  require_counts(node, 2, 0);
+  const auto& attributes = attributes_of<JoinHeadsAttributes>(node);
+  const ValueType &a = node.inputs[0], &b = node.inputs[1];
+  require(node, a.format == Format::f32 && b.format == Format::f32 && a.rows == b.rows,
+          "a and b must be f32 of equal rows");
+  require(node, attributes.heads > 0 && attributes.first.size > 0 && attributes.second.size >= 0, "heads of no size");
+  const auto within = [&](const JoinHeadsAttributes::Slice& slice, const ValueType& x) {
+    const int64_t end = slice.offset + (attributes.heads - 1) * slice.stride + slice.size;
+    return slice.offset >= 0 && slice.stride >= 0 && (slice.size == 0 || end <= x.width);
+  };
+  require(node, within(attributes.first, a) && within(attributes.second, b), "a slice beyond its row");
+  return {{Format::f32, a.rows, attributes.heads * (attributes.first.size + attributes.second.size)}};
 }
 
 // (k f32 [tokens][kv_heads * head_size], v f32 [tokens][kv_heads * value_size]) -> the effect of writing them.

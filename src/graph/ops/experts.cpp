@@ -33,15 +33,24 @@ int64_t check_experts(const NodeCheck& node, size_t at, int64_t experts) {
 
 }  // namespace
 
-// (logits f32 [rows][experts]) -> (routes, weights f32 [rows][used], by row, the largest logit's first).
+// (logits f32 [rows][experts]; bias? [experts]) -> (routes, weights f32 [rows][used], by row, the largest score's
+// first).
 std::vector<ValueType> infer_route(const NodeCheck& node) {
-  require_counts(node, 1, 0);
+  require_counts(node, 1, 1);
   const auto& attributes = attributes_of<RouteAttributes>(node);
   const ValueType& logits = node.inputs[0];
   require(node, logits.format == Format::f32 && logits.chosen == 0, "the logits must be f32 a row");
   require(node, logits.width <= kMaxExperts, "too many experts");
   require(node, attributes.used > 0 && attributes.used <= kMaxChosen && attributes.used <= logits.width,
           "a row must go to at least one expert, and to no more than there are");
+  require(node, node.weights[0] == nullptr || is_vector(node.weights[0], logits.width),
+          "there must be a bias an expert");
+  const int64_t groups = attributes.groups;
+  require(node, groups > 0 && groups <= kMaxExpertGroups && logits.width % groups == 0, "groups must be equal");
+  require(node,
+          attributes.groups_used > 0 && attributes.groups_used <= groups &&
+              attributes.used <= attributes.groups_used * (logits.width / groups),
+          "the groups of a row must have as many experts as it goes to");
   return {{Format::routes, logits.rows, logits.width, attributes.used}, {Format::f32, logits.rows, attributes.used}};
 }
 

@@ -35,6 +35,7 @@ attention::AttentionParams params_of(const AttentionArgs& args, const AttentionP
   p.key_size = static_cast<int>(args.kv.key_size);
   p.value_size = static_cast<int>(args.kv.value_size);
   p.window = static_cast<int>(args.window);
+  p.causal = args.causal;
   const double scale = static_cast<double>(args.scale);
   const double cap = static_cast<double>(args.softcap);
   p.query_factor = static_cast<float>(cap > 0 ? scale / cap : scale * kLog2E);
@@ -58,6 +59,7 @@ attention::AttentionParams params_of(const AttentionArgs& args, const AttentionP
 // Programmer's errors: the executor asks attention_unsupported first.
 void check_args(const AttentionArgs& args, const AttentionPlan& plan) {
   check(attention_unsupported(args.kv, args.heads) == nullptr, "attention was launched for heads it does not support");
+  check(args.causal || args.window == 0, "a window of attention to a whole sequence");
   check(args.out.format != ActivationFormat::q8 || args.kv.value_size % kQ8Block == 0,
         "attention writes q8 rows of whole blocks a head only");
   check(args.step.sequence_capacity <= attention::kMaxSequences &&
@@ -143,7 +145,7 @@ void launch_attention(const Queue& queue, const AttentionArgs& args) {
   const AttentionPlan plan = plan_attention(*queue.capabilities, args.kv, shape_of(args));
   check_args(args, plan);
   const attention::AttentionParams params = params_of(args, plan);
-  if (plan.simple) {
+  if (plan.simple || !args.causal) {
     attention::launch_simple(queue, params, args.q.rows);
     return;
   }
@@ -157,7 +159,7 @@ void launch_attention(const Queue& queue, const AttentionArgs& args) {
 
 void launch_rope_attention(const Queue& queue, const RopeAppendArgs& rope, const AttentionArgs& args) {
   const AttentionPlan plan = plan_attention(*queue.capabilities, args.kv, shape_of(args));
-  if (plan.simple || !args.step.decode) {
+  if (plan.simple || !args.causal || !args.step.decode) {
     launch_rope_append(queue, rope);
     launch_attention(queue, args);
     return;

@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kThreads) simple_kernel(const __grid_constant_
   if (sequence < 0) return;
   const SequenceInfo info = p.sequences[sequence];
   if (row - info.first_row >= info.rows) return;
-  const int end = info.first_position + row - info.first_row + 1;
+  const int end = info.first_position + (p.causal ? row - info.first_row + 1 : info.rows);
   const int begin = p.window > 0 ? max(0, end - p.window) : 0;
   float q[kLaneElements];
 #pragma unroll

@@ -17,9 +17,8 @@ struct RouteParams {
   std::byte* weights;
   int64_t weights_stride;
   Routes routes;
-  graph::Gating gating;
-  bool normalised;
-  float scale;
+  const float* biases;  // null: scores are logits
+  graph::RouteAttributes choice;
   bool grouped;  // then `place` gets the experts, for group_kernel
 };
 
@@ -39,6 +38,54 @@ __device__ __forceinline__ uint32_t order_key(float logit) {
   return bits >> 31 != 0 ? ~bits : bits | 0x80000000U;
 }
 
+// The two largest keys of a warp's lanes, where each has its own two, the larger first.
+__device__ __forceinline__ uint2 warp_two_largest(uint2 own) {
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2) {
+    const uint32_t first = __shfl_xor_sync(~0U, own.x, step), second = __shfl_xor_sync(~0U, own.y, step);
+    own = first > own.x ? make_uint2(first, max(own.x, second)) : make_uint2(own.x, max(first, own.y));
+  }
+  return own;
+}
+
+// The number that a key of order_key was made of.
+__device__ __forceinline__ float key_value(uint32_t key) {
+  if (key <= kNan) return key == kNan ? NAN : -INFINITY;
+  return __uint_as_float(key >> 31 != 0 ? key & 0x7FFFFFFFU : ~key);
+}
+
+// Takes the experts of all but the best groups out of the choice: their keys become kNone. Lane g has group g's score.
+template <int kPerLane>
+__device__ __forceinline__ void keep_best_groups(const graph::RouteAttributes& choice, int experts,
+                                                 uint32_t (&keys)[kPerLane]) {
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int groups = static_cast<int>(choice.groups), size = experts / groups;
+  uint32_t score = kNone;
+  for (int g = 0; g < groups; ++g) {
+    uint2 best = make_uint2(kNone, kNone);
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      if ((lane + i * 32) / size != g) continue;
+      best = keys[i] > best.x ? make_uint2(keys[i], best.x) : make_uint2(best.x, max(best.y, keys[i]));
+    }
+    best = warp_two_largest(best);
+    const bool two = choice.group_score == graph::GroupScore::two_largest && size > 1;
+    const uint32_t group = two ? order_key(key_value(best.x) + key_value(best.y)) : best.x;
+    if (lane == g) score = group;
+  }
+  uint32_t kept = 0;  // a bit a group
+  for (int n = 0; n < static_cast<int>(choice.groups_used); ++n) {
+    const uint32_t best = __reduce_max_sync(~0U, score);
+    const uint32_t first = static_cast<uint32_t>(__ffs(static_cast<int>(__ballot_sync(~0U, score == best)))) - 1;
+    kept |= 1U << first;
+    if (lane == static_cast<int>(first)) score = kNone;
+  }
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    if (lane + i * 32 < experts && (kept >> ((lane + i * 32) / size) & 1U) == 0) keys[i] = kNone;
+  }
+}
+
 // A row's choice by one warp; a lane has experts lane, lane + 32, .., and keeps the row's choices lane, lane + 32.
 template <int kPerLane>
 __global__ void __launch_bounds__(kRouteWarps * 32) route_kernel(const __grid_constant__ RouteParams p) {
@@ -55,8 +102,10 @@ __global__ void __launch_bounds__(kRouteWarps * 32) route_kernel(const __grid_co
   for (int i = 0; i < kPerLane; ++i) {
     const int expert = lane + i * 32;
     own[i] = expert < experts ? logits[expert] : -INFINITY;
-    keys[i] = expert < experts ? order_key(own[i]) : kNone;
+    const bool biased = p.biases != nullptr && expert < experts;
+    keys[i] = expert < experts ? order_key(biased ? 1.0F / (1.0F + expf(-own[i])) + p.biases[expert] : own[i]) : kNone;
   }
+  if (p.choice.groups > 1) keep_best_groups(p.choice, experts, keys);
   int chosen[kChosenPerLane] = {};
   float chosen_logit[kChosenPerLane] = {};
   for (int n = 0; n < used; ++n) {
@@ -88,7 +137,7 @@ __global__ void __launch_bounds__(kRouteWarps * 32) route_kernel(const __grid_co
   }
   const float largest = __shfl_sync(~0U, chosen_logit[0], 0);
   float all = 0;
-  if (p.gating == graph::Gating::softmax) {
+  if (p.choice.gating == graph::Gating::softmax) {
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) all += lane + i * 32 < experts ? expf(own[i] - largest) : 0.0F;
     all = warp_sum(all);
@@ -97,12 +146,13 @@ __global__ void __launch_bounds__(kRouteWarps * 32) route_kernel(const __grid_co
 #pragma unroll
   for (int i = 0; i < kChosenPerLane; ++i) {
     const float logit = chosen_logit[i];
-    weights[i] = p.gating == graph::Gating::sigmoid ? 1.0F / (1.0F + expf(-logit)) : expf(logit - largest);
-    if (p.gating == graph::Gating::softmax) weights[i] /= all;
+    weights[i] = p.choice.gating == graph::Gating::sigmoid ? 1.0F / (1.0F + expf(-logit)) : expf(logit - largest);
+    if (p.choice.gating == graph::Gating::softmax) weights[i] /= all;
     if (lane + i * 32 < used) sum += weights[i];
   }
   sum = warp_sum(sum);
-  const float factor = p.normalised || p.gating == graph::Gating::softmax_chosen ? p.scale / sum : p.scale;
+  const float factor =
+      p.choice.normalised || p.choice.gating == graph::Gating::softmax_chosen ? p.choice.scale / sum : p.choice.scale;
 #pragma unroll
   for (int i = 0; i < kChosenPerLane; ++i) {
     const int n = lane + i * 32;
@@ -208,7 +258,8 @@ void launch_route(const Queue& queue, const RouteArgs& args) {
   const Routes& routes = args.routes;
   require(is_f32(args.logits, routes.rows, routes.experts) && is_f32(args.weights, routes.rows, routes.used) &&
               routes.experts <= kGroupThreads && routes.used >= 1 && routes.used <= routes.experts &&
-              routes.used <= kChosenPerLane * 32,
+              routes.used <= kChosenPerLane * 32 && routes.used == args.choice.used && args.choice.groups <= 32 &&
+              routes.experts % args.choice.groups == 0,
           "router logits and weights match their routes");
   if (routes.rows == 0) return;
   const RouteParams params = {args.logits.data,
@@ -216,9 +267,8 @@ void launch_route(const Queue& queue, const RouteArgs& args) {
                               args.weights.data,
                               row_stride(ActivationFormat::f32, routes.used),
                               routes,
-                              args.gating,
-                              args.normalised,
-                              args.scale,
+                              args.biases,
+                              args.choice,
                               routes.grouped()};
   LaunchShape shape;
   shape.grid = dim3(static_cast<uint32_t>((routes.rows + kRouteWarps - 1) / kRouteWarps));

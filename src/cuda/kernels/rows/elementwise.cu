@@ -1,4 +1,5 @@
-// Rows element by element: convert, glu, activate, scale, add, and the copies of gather_rows. Memory-bound: one quad a
+// Rows element by element: convert, glu, activate, scale, add, and the copies of gather_rows and
+// join_heads. Memory-bound: one quad a
 // thread, 16 bytes a load. See launch/rows.hpp.
 #include "cuda/kernels/common/activation_math.cuh"
 #include "cuda/kernels/common/map_rows.cuh"
@@ -61,6 +62,24 @@ struct ScaleOp {
   __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
     const float4 quad = x.quad(row, column);
     return make_float4(apply(quad.x), apply(quad.y), apply(quad.z), apply(quad.w));
+  }
+};
+
+struct JoinHeadsOp {
+  Source a, b;
+  HeadSlice first, second;
+  __device__ __forceinline__ float element(int64_t row, int64_t column) const {
+    const auto size = static_cast<int32_t>(first.size + second.size), at = static_cast<int32_t>(column);
+    const int32_t head = at / size, within = at % size;
+    const bool is_first = within < first.size;
+    const Source& from = is_first ? a : b;
+    const HeadSlice& slice = is_first ? first : second;
+    const int64_t element = slice.offset + head * slice.stride + within - (is_first ? 0 : first.size);
+    return element < from.width ? reinterpret_cast<const float*>(from.data + row * from.stride)[element] : 0.0F;
+  }
+  __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
+    return make_float4(element(row, column), element(row, column + 1), element(row, column + 2),
+                       element(row, column + 3));
   }
 };
 
@@ -140,6 +159,15 @@ void launch_add(const Queue& queue, const Rows& a, const Rows& b, const Rows& ou
   require_same_shape(b, out);
   require(out.format == ActivationFormat::f32, "add gives f32");
   launch_map_rows(queue, "rows/add", AddOp{source(a), source(b)}, out);
+}
+
+void launch_join_heads(const Queue& queue, const JoinHeadsArgs& args) {
+  const int64_t size = args.first.size + args.second.size;
+  require(args.a.rows == args.out.rows && args.b.rows == args.out.rows && size > 0 && args.out.width % size == 0 &&
+              args.out.format == ActivationFormat::f32 && args.out.width <= INT32_MAX,
+          "joined heads are f32 of one height");
+  launch_map_rows(queue, "rows/join_heads", JoinHeadsOp{source(args.a), source(args.b), args.first, args.second},
+                  args.out);
 }
 
 void launch_gather_rows(const Queue& queue, const Rows& x, const int32_t* rows, const Rows& out) {

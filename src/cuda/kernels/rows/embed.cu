@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t row = blockIdx.x / pieces;
   const int64_t block = static_cast<int64_t>(blockIdx.x % pieces) * kThreads + threadIdx.x;
   if (block * kPanelBlock >= table.cols) return;
-  const int32_t id = ids[row];
+  const int32_t id = ids == nullptr ? 0 : ids[row];
   float values[kPanelBlock] = {};
   if (id >= 0 && id < table.rows) {
     decode_panel_block<type>(table.panels + id / kPanelRows * table.panel_bytes, table.cols, block,
