@@ -57,7 +57,7 @@ class BatchIdentity : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(BatchIdentity, EachRequestGetsTheTokensThatItGetsAlone) {
   for (const std::string& isa : available_isas()) {
-    int64_t preemptions = 0;
+    int64_t preemptions = 0, reused = 0;
     for (uint32_t seed = 1; seed <= 3; ++seed) {
       SCOPED_TRACE(isa + " seed " + std::to_string(seed));
       // Two contexts' worth of pages for sixteen requests: some are preempted.
@@ -67,15 +67,18 @@ TEST_P(BatchIdentity, EachRequestGetsTheTokensThatItGetsAlone) {
       const auto jobs = random_jobs(16, loaded.model.config().vocabulary, 130, 180, seed);
       engine::BatcherStats stats;
       expect_identity(loaded.runner, loaded.model, jobs, stats);
-      EXPECT_GT(stats.reused_tokens, 0);
       preemptions += stats.preemptions;
+      reused += stats.reused_tokens;
     }
     EXPECT_GT(preemptions, 0) << isa;
+    // Where layers have a window, a prefix is found again only while its last pages are there: not with every seed.
+    EXPECT_GT(reused, 0) << isa;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Architectures, BatchIdentity,
-                         ::testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3", "gpt_oss"));
+                         ::testing::Values("llama", "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3", "gpt_oss",
+                                           "gemma2", "phi3", "starcoder2", "stablelm_parallel", "cohere2"));
 
 TEST(BatchIdentityOfARealModel, Smollm2) {
   const std::string path = model_path("smollm2-135m");

@@ -46,7 +46,10 @@ TEST_P(CudaTinyModels, MatchTransformers) {
 INSTANTIATE_TEST_SUITE_P(Tiny, CudaTinyModels,
                          ::testing::Values("llama", "llama_rope_llama3", "llama_rope_linear", "llama_rope_yarn",
                                            "qwen2", "qwen3", "qwen2moe", "qwen3moe", "gemma3", "gemma3_rope_linear",
-                                           "gpt_oss", "deepseek2", "deepseek2_lite"),
+                                           "gpt_oss", "deepseek2", "deepseek2_lite", "gemma", "gemma2", "mistral",
+                                           "mistral3", "phi3", "phi3_rope_long", "granite", "olmo2", "olmo3", "smollm3",
+                                           "glm4", "starcoder2", "stablelm", "stablelm_parallel", "cohere2", "exaone4",
+                                           "exaone4_global"),
                          [](const auto& row) { return row.param; });
 
 double kl_divergence(std::span<const float> exact, std::span<const float> other) {

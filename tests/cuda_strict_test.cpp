@@ -96,7 +96,9 @@ class CudaStrictTiny : public ::testing::TestWithParam<std::string> {};
 TEST_P(CudaStrictTiny, GivesEachRowItsBits) {
   expect_invariant(golden_path("tiny/" + GetParam() + ".gguf"), true);
 }
-INSTANTIATE_TEST_SUITE_P(Models, CudaStrictTiny, ::testing::Values("llama", "gemma3", "qwen2", "qwen3moe", "gpt_oss"),
+INSTANTIATE_TEST_SUITE_P(Models, CudaStrictTiny,
+                         ::testing::Values("llama", "gemma3", "qwen2", "qwen3moe", "gpt_oss", "gemma2", "starcoder2",
+                                           "cohere2"),
                          [](const auto& row) { return row.param; });
 
 class CudaStrict : public ::testing::TestWithParam<std::string> {};

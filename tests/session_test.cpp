@@ -39,7 +39,8 @@ engine::RunnerOptions options(Formats formats, int64_t context = 256) {
 struct Session {
   Session(const std::string& model_path, const engine::RunnerOptions& runner_options)
       : loaded(model_path, "", 1, runner_options),
-        identity(engine::identify_model(loaded.model.file(), loaded.model.config().vocabulary)),
+        identity(engine::identify_model(loaded.model.file(), loaded.model.config().vocabulary,
+                                        loaded.model.config().rope.is_long(runner_options.context_tokens))),
         target{identity, loaded.runner.kv_spec(), loaded.runner.cache()},
         sequence(loaded.runner.cache()) {}
 
@@ -322,6 +323,8 @@ TEST_F(SessionTest, AModelIsToldByItsHeaderAndByItsWeights) {
     return engine::identify_model(gguf::File::from_memory({&part, 1}), 288);
   };
   const engine::ModelIdentity first = identity();
+  EXPECT_NE(engine::identify_model(gguf::File(golden_path("tiny/llama.gguf")), 288, true).hash,
+            engine::identify_model(gguf::File(golden_path("tiny/llama.gguf")), 288).hash);
   EXPECT_EQ(first.architecture, "llama");
   EXPECT_EQ(first.vocabulary, 288);
   EXPECT_EQ(identity().hash, first.hash);

@@ -230,7 +230,8 @@ TEST_P(SplitModels, NoStepExceedsTheWorkspaceThatWasPlanned) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, SplitModels,
-                         ::testing::Values("llama", "llama_rope_yarn", "qwen2", "qwen3", "qwen2moe", "gemma3"),
+                         ::testing::Values("llama", "llama_rope_yarn", "qwen2", "qwen3", "qwen2moe", "gemma3", "phi3",
+                                           "olmo2", "cohere2"),
                          [](const auto& row) { return row.param; });
 
 // --- the decision ---

@@ -266,7 +266,9 @@ void Batcher::admit() {
 const SessionTarget* Batcher::session_target(const Stream& stream) {
   if (!stream.has_session()) return nullptr;
   if (!session_target_) {
-    identity_ = identify_model(runner_.model().file(), runner_.model().config().vocabulary);
+    const model::Config& config = runner_.model().config();
+    identity_ = identify_model(runner_.model().file(), config.vocabulary,
+                               config.rope.is_long(runner_.options().context_tokens));
     session_target_.emplace(SessionTarget{*identity_, runner_.kv_spec(), runner_.cache()});
   }
   return &*session_target_;

@@ -28,9 +28,10 @@ struct Rope {
   std::vector<float> long_divisors;       // longrope: those of a context beyond the original one
 
   // Of a run whose sequences have up to `context` tokens.
+  bool is_long(int64_t context) const { return scaling == Scaling::longrope && context > original_context; }
   Rope for_context(int64_t context) const {
     Rope rope = *this;
-    if (scaling == Scaling::longrope && context > original_context) rope.frequency_divisors = long_divisors;
+    if (is_long(context)) rope.frequency_divisors = long_divisors;
     return rope;
   }
 };

@@ -50,6 +50,14 @@ struct Draft {
     }
   }
 
+  // The same file as one of another architecture.
+  void rename(const std::string& other) {
+    architecture = other;
+    std::map<std::string, Value> renamed;
+    for (const auto& [key, value] : keys) renamed[other + key.substr(key.find('.'))] = value;
+    keys = renamed;
+  }
+
   void write(const std::string& path) const {
     gguf::Writer writer(path);
     writer.add_string("general.architecture", architecture);
@@ -109,13 +117,10 @@ class ModelFile : public ::testing::Test {
 // The draft as a qwen3moe: four experts 6 wide, two of them a token.
 Draft expert_draft() {
   Draft draft;
-  draft.architecture = "qwen3moe";
-  std::map<std::string, Draft::Value> keys;
-  for (const auto& [key, value] : draft.keys) keys["qwen3moe" + key.substr(key.find('.'))] = value;
-  keys["qwen3moe.expert_count"] = 4u;
-  keys["qwen3moe.expert_used_count"] = 2u;
-  keys["qwen3moe.expert_feed_forward_length"] = 6u;
-  draft.keys = keys;
+  draft.rename("qwen3moe");
+  draft.keys["qwen3moe.expert_count"] = 4u;
+  draft.keys["qwen3moe.expert_used_count"] = 2u;
+  draft.keys["qwen3moe.expert_feed_forward_length"] = 6u;
   for (const std::string block : {"blk.0.", "blk.1."}) {
     for (const char* part : {"ffn_gate.weight", "ffn_up.weight", "ffn_down.weight"}) draft.tensors.erase(block + part);
     draft.tensors[block + "attn_q_norm.weight"] = draft.tensors[block + "attn_k_norm.weight"] = {4};
@@ -296,6 +301,8 @@ TEST_F(ModelFile, LongRopeFollowsTheContextOfTheRun) {
   EXPECT_EQ(rope.yarn_attention_factor, 1.25F);
   Rope other = rope;
   other.long_divisors = {4.0F, 8.0F};
+  EXPECT_FALSE(other.is_long(16));
+  EXPECT_TRUE(other.is_long(17));
   EXPECT_EQ(other.for_context(16).frequency_divisors, rope.frequency_divisors);
   EXPECT_EQ(other.for_context(17).frequency_divisors, other.long_divisors);
   draft.tensors["rope_freqs.weight"] = {2};
@@ -325,13 +332,41 @@ TEST_F(ModelFile, ReadsTheSlidingWindow) {
   EXPECT_THAT(error(flagged({1, 0, 1})), is("unsupported", "has 3 flags for 2 layers"));
 }
 
+// What a layer adds is scaled in granite: the state is kept divided by that, its norms' epsilon by its square.
+TEST_F(ModelFile, ScalesOfGranite) {
+  Draft draft;
+  draft.rename("granite");
+  draft.keys["granite.residual_scale"] = 0.25F;
+  draft.keys["granite.embedding_scale"] = 12.0F;
+  draft.keys["granite.attention.scale"] = 0.125F;
+  draft.keys["granite.logit_scale"] = 8.0F;
+  const Config config = open(draft).config();
+  EXPECT_EQ(config.embedding_scale, 48.0F);
+  EXPECT_FLOAT_EQ(config.norm_eps, 16e-5F);
+  EXPECT_EQ(config.attention_scale, 0.125F);
+  EXPECT_EQ(config.logit_scale, 0.125F);
+  draft.keys["granite.residual_scale"] = 1e-30F;
+  EXPECT_THAT(error(draft), is("invalid_input", "granite.residual_scale is 1e-30 and granite.logit_scale is 8, which"));
+}
+
+TEST_F(ModelFile, ATemperatureNeedsALengthAndWholeHeads) {
+  Draft draft;
+  draft.rename("mistral3");
+  draft.keys["mistral3.attention.temperature_scale"] = 0.5F;
+  EXPECT_THAT(error(draft), is("invalid_input", "mistral3.attention.temperature_scale is 0.5 without RoPE's scaling"));
+  draft.keys["mistral3.rope.scaling.type"] = std::string("yarn");
+  draft.keys["mistral3.rope.scaling.factor"] = 2.0F;
+  draft.keys["mistral3.rope.scaling.yarn_log_multiplier"] = 1.0F;
+  EXPECT_EQ(open(draft).config().attention_temperature, 0.5F);
+  EXPECT_EQ(open(draft).config().rope.yarn_log_multiplier, 1.0F);
+  draft.keys["mistral3.rope.dimension_count"] = 2u;
+  EXPECT_THAT(error(draft), is("unsupported", "where only 2 of a head's 4 elements are rotated"));
+}
+
 // phi3's q, k and v are rows of one matrix, gate and up of another.
 TEST_F(ModelFile, ViewsTheRowsOfFusedMatrices) {
   Draft draft;
-  draft.architecture = "phi3";
-  std::map<std::string, Draft::Value> keys;
-  for (const auto& [key, value] : draft.keys) keys["phi3" + key.substr(key.find('.'))] = value;
-  draft.keys = keys;
+  draft.rename("phi3");
   for (const std::string block : {"blk.0.", "blk.1."}) {
     for (const char* part : {"attn_q", "attn_k", "attn_v", "ffn_gate"}) draft.tensors.erase(block + part + ".weight");
     draft.tensors[block + "attn_qkv.weight"] = {8, 16};

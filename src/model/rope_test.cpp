@@ -53,6 +53,25 @@ TEST(Rope, YarnKeepsHighFrequenciesAndDividesLowOnes) {
   expect_frequencies(rope, expected, 0.5 * 1.138629436111989);
 }
 
+TEST(Rope, AMultiplierTakesYarnsMagnitudeBack) {
+  Rope rope = rope_of(16, 10000);
+  rope.scaling = Rope::Scaling::yarn;
+  rope.factor = 4;
+  rope.original_context = 2048;
+  rope.yarn_log_multiplier = 1;
+  EXPECT_EQ(rope_frequencies(rope).magnitude, 1.0F);
+  rope.yarn_log_multiplier = 0.5F;
+  EXPECT_NEAR(rope_frequencies(rope).magnitude, 1.138629436 / 1.069314718, 1e-6);
+}
+
+TEST(Rope, LongRopeDividesByItsFactorsAndHasItsOwnMagnitude) {
+  Rope rope = rope_of(4, 10000);
+  rope.scaling = Rope::Scaling::longrope;
+  rope.frequency_divisors = {1, 2};
+  rope.yarn_attention_factor = 1.25F;
+  expect_frequencies(rope, {1, 0.005}, 1.25);
+}
+
 TEST(Rope, YarnOfATinyContextScalesAll) {
   // Even pair 0 turns less than once: the ramp is from 0 to 0, and pair 0 is at its start.
   Rope rope = rope_of(8, 10000);

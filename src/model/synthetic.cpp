@@ -33,6 +33,11 @@ constexpr Shape kShapes[] = {
     {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, true},
     {"llama3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, true},
     {"llama3.1-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, false},
+    {"mistral-7b", "llama", 32, 4096, 14336, 32, 8, 128, 32000, false, 0, 0, 0, 0, 4096},
+    {"gemma2-2b", "gemma2", 26, 2304, 9216, 8, 4, 256, 256000, true, 0, 0, 0, 0, 4096},
+    {"phi4-mini", "phi3", 32, 3072, 8192, 24, 8, 128, 200064, true},
+    {"smollm3-3b", "smollm3", 36, 2048, 11008, 16, 4, 128, 128256, true},
+    {"glm4-9b", "glm4", 40, 4096, 13696, 32, 2, 128, 151552, false},
     {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, true},
     {"qwen2.5-1.5b", "qwen2", 28, 1536, 8960, 12, 2, 128, 151936, true},
     {"qwen2.5-7b", "qwen2", 28, 3584, 18944, 28, 4, 128, 152064, false},
@@ -213,6 +218,7 @@ DType dtype_of(const WeightRow& row, const Shape& shape, const Mix& mix) {
 }
 
 bool is_written(const WeightRow& row, const Shape& shape) {
+  if (row.slice.first_row > 0) return false;  // in the tensor of the first slice
   return !row.optional || (row.name == "output.weight" && !shape.tied);
 }
 
@@ -232,12 +238,14 @@ void write_synthetic(std::string_view shape_and_mix, const std::string& path) {
   for (const WeightRow& row : find_architecture(shape.architecture, path).weights(config_of(shape))) {
     if (!is_written(row, shape)) continue;
     const DType dtype = dtype_of(row, shape, mix);
+    const int64_t rows = row.slice.tensor.empty() ? row.rows : row.slice.rows;
     std::vector<int64_t> dims = {row.cols};
-    if (row.role != graph::WeightRole::vector) dims.push_back(row.rows);  // vectors of experts are a matrix
+    if (row.role != graph::WeightRole::vector) dims.push_back(rows);  // vectors of experts are a matrix
     if (row.experts > 1) dims.push_back(row.experts);
-    writer.add_tensor(row.name, dtype, dims, [&random, row, dtype](const gguf::Writer::Sink& sink) {
+    const std::string& name = row.slice.tensor.empty() ? row.name : row.slice.tensor;
+    writer.add_tensor(name, dtype, dims, [&random, row, rows, dtype](const gguf::Writer::Sink& sink) {
       std::vector<std::byte> bytes(static_cast<size_t>(tensor::row_bytes(dtype, row.cols)));
-      for (int64_t r = 0; r < row.experts * row.rows; ++r) {
+      for (int64_t r = 0; r < row.experts * rows; ++r) {
         if (row.role == graph::WeightRole::vector) {
           fill_vector(row.name, bytes);
         } else if (tensor::dtype_info(dtype).block_elements > 1) {

@@ -227,7 +227,7 @@ void write_pages(const Session& session, const Sequence& sequence, graph::KvStor
 
 }  // namespace
 
-ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary) {
+ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary, bool long_rope) {
   IdentityHash hash;
   hash.number(file.metadata().values().size());
   for (const gguf::Value& value : file.metadata().values()) {
@@ -247,6 +247,7 @@ ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary) {
     const size_t sample = std::min(kSampleBytes, tensor.bytes);
     hash.bytes({tensor.data + (tensor.bytes - sample) / 2, sample});
   }
+  if (long_rope) hash.text("long rope");
   const gguf::Metadata& metadata = file.metadata();
   return {std::string(metadata.find_string("general.name").value_or("")),
           std::string(metadata.find_string("general.architecture").value_or("")), hash.value(), vocabulary};

@@ -27,8 +27,9 @@ struct ModelIdentity {
   int64_t vocabulary = 0;  // ids are below it
 };
 
-// Reads some bytes of each tensor.
-ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary);
+// Reads some bytes of each tensor. `long_rope`: keys are rotated by the factors of a long context
+// (model::Rope::is_long), which those of a short one don't fit.
+ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary, bool long_rope = false);
 
 // What sessions are saved from and loaded into. The spec is the cache's.
 struct SessionTarget {
