@@ -92,6 +92,11 @@ void Model::add_source(const WeightRow& row, const gguf::TensorInfo& tensor) {
     fail(ErrorCode::invalid_input, "{}: tensor {} has shape {}, expected {} from the metadata",
          file_.metadata().source(), tensor.name, shape_text(tensor), shape_text(row));
   }
+  // By the file's name of it: a device knows its parts' names alone.
+  if (tensor::dtype_info(tensor.dtype).dequantize == nullptr) {
+    fail(ErrorCode::unsupported, "{}: tensor {} has type {}, which minfer can't decode; take another quantization",
+         file_.metadata().source(), tensor.name, tensor::dtype_info(tensor.dtype).name);
+  }
   shapes_.push_back({row.name, row.rows, row.cols, block_layer(row.name), row.experts});
   if (row.transposed) return add_transposed(tensor);
   const auto row_bytes = static_cast<size_t>(tensor::row_bytes(tensor.dtype, row.cols));
@@ -127,10 +132,6 @@ void Model::add_adapter(gguf::File file, float scale) {
 }
 
 void Model::add_transposed(const gguf::TensorInfo& tensor) {
-  if (tensor::dtype_info(tensor.dtype).dequantize == nullptr) {
-    fail(ErrorCode::unsupported, "{}: tensor {} has type {}, which minfer can't decode", file_.metadata().source(),
-         tensor.name, tensor::dtype_info(tensor.dtype).name);
-  }
   const auto turned = std::make_shared<Transposed>(tensor);
   sources_.push_back({shapes_.back(), tensor::DType::f32, graph::WeightRole::matrix, turned->data(),
                       [turned] { turned->make(); }, [turned] { turned->drop(); }});
