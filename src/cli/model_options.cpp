@@ -31,6 +31,10 @@ void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& d
   const auto add = [&app](const std::string& flags, auto& value, const std::string& text, const std::string& unit) {
     return app.add_option(flags, value, text)->type_name(unit)->group("Engine");
   };
+  app.add_option("--lora", options.adapters, "A LoRA adapter (GGUF), and how much of it (default 1)")
+      ->type_name("FILE[:SCALE]")
+      ->group("Engine")
+      ->allow_extra_args(false);
   add("-c,--ctx", options.context, "Context in tokens; 0: " + default_context, "N")
       ->check(whole_number(0, engine::kMaxContextTokens));
   add("-t,--threads", options.threads, "CPU threads; 0: one a physical core", "N")->check(whole_number(0, kMaxThreads));
@@ -232,8 +236,31 @@ std::future<graph::Registry> open_devices(const ModelOptions& options) {
 
 }  // namespace
 
+namespace {
+
+// FILE, or FILE:SCALE where what follows the last colon is a number.
+void add_adapter(model::Model& model, const std::string& text) {
+  std::string path = text;
+  float scale = 1.0F;
+  const size_t colon = text.rfind(':');
+  if (colon != std::string::npos && colon + 1 < text.size()) {
+    const char* const end = text.data() + text.size();
+    const auto read = std::from_chars(text.data() + colon + 1, end, scale);
+    if (read.ec == std::errc() && read.ptr == end) {
+      path = text.substr(0, colon);
+    } else {
+      scale = 1.0F;
+    }
+  }
+  model.add_adapter(gguf::File(path), scale);
+}
+
+}  // namespace
+
 LoadedModel::LoadedModel(const std::function<gguf::File()>& open, const ModelOptions& options)
-    : opening_(open_devices(options)), model(open()) {}
+    : opening_(open_devices(options)), model(open()) {
+  for (const std::string& adapter : options.adapters) add_adapter(model, adapter);
+}
 
 LoadedModel::LoadedModel(const ModelOptions& options)
     : LoadedModel([path = find_model(options.model)] { return gguf::File(path); }, options) {}

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/runner.hpp"
 #include "graph/registry.hpp"
@@ -36,12 +37,13 @@ struct ModelOptions {
   bool measures_limits = false;  // those of the devices, as op_timing does; set by the command
   bool strict = false;
   std::string pre;  // pre-tokenizer rule to use instead of the file's; empty: the file's
+  std::vector<std::string> adapters;  // FILE[:SCALE]
 };
 
 inline constexpr int64_t kDefaultContext = 4096;  // tokens, where the model has no fewer
 inline constexpr const char* kModelText = "A GGUF file, or the name of a model in the cache";
 
-// Declares MODEL, -c, -t, --batch-tokens, --kv-type, --memory-limit, --strict: what memory depends on.
+// Declares MODEL, --lora, -c, -t, --batch-tokens, --kv-type, --memory-limit, --strict: what memory depends on.
 // `default_context` is what the help says of -c 0.
 void add_plan_options(CLI::App& app, ModelOptions& options, const std::string& default_context,
                       bool model_required = true);

@@ -194,8 +194,7 @@ bool find_session(std::string& path) {
 // Before the weights are loaded: that the session there is of this model and this kind of cache.
 void check_session(LoadedModel& loaded, const ModelOptions& options, const std::string& path, int64_t context) {
   const engine::RunnerOptions runner = runner_options(options, context, *loaded.registry().available().front());
-  const model::Config& config = loaded.model.config();
-  const auto identity = engine::identify_model(loaded.model.file(), config.vocabulary, config.rope.is_long(context));
+  const auto identity = engine::identify_model(loaded.model, context);
   engine::check_session(path, identity, engine::kv_spec(loaded.model, runner));
 }
 

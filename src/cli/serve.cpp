@@ -115,6 +115,8 @@ std::shared_ptr<server::ServedModel> describe(const Options& options, const Give
   served->token_table = engine::grammar::make_token_table(*serving.tokenizer);
   served->sampler = resolve_sampler(options.sampler, *serving.tokenizer);
   set_template(*served, model.file(), given);
+  for (const model::Adapter& adapter : model.adapters())
+    served->adapters.push_back({adapter.source(), adapter.scale()});
   return served;
 }
 

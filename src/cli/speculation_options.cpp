@@ -41,7 +41,9 @@ std::unique_ptr<LoadedModel> open_draft_model(const SpeculationOptions& options,
   }
   const std::string name = options.kind.substr(kDraftPrefix.size());
   const std::string path = find_model(name);
-  auto draft = std::make_unique<LoadedModel>([&path] { return gguf::File(path); }, target_options);
+  ModelOptions own = target_options;
+  own.adapters.clear();  // they are the target's
+  auto draft = std::make_unique<LoadedModel>([&path] { return gguf::File(path); }, own);
   engine::check_same_vocabulary(target, draft->model);
   return draft;
 }

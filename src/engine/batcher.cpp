@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "base/error.hpp"
@@ -37,6 +38,22 @@ void check_shift(int64_t keep, const KvCache& cache) {
   }
 }
 
+void check_adapters(const Request& request, const model::Model& model) {
+  const std::vector<float>& scales = request.adapter_scales;
+  if (scales.empty()) return;
+  if (scales.size() != model.adapters().size()) {
+    fail(ErrorCode::invalid_input, "scales of {} adapters; the model has {}", scales.size(), model.adapters().size());
+  }
+  for (size_t i = 0; i < scales.size(); ++i) {
+    if (std::fabs(scales[i]) <= model::kMaxAdapterScale) continue;
+    fail(ErrorCode::invalid_input, "adapter {} at a scale of {}; expected -{} to {}", i, scales[i],
+         model::kMaxAdapterScale, model::kMaxAdapterScale);
+  }
+  if (!request.session_path.empty()) {
+    fail(ErrorCode::invalid_input, "a session goes on with the adapters that it began with; leave their scales out");
+  }
+}
+
 void check_request(const Request& request, Runner& runner) {
   const int64_t context = runner.options().context_tokens;
   const int64_t length = static_cast<int64_t>(request.prompt.size());
@@ -66,6 +83,7 @@ void check_request(const Request& request, Runner& runner) {
     fail(ErrorCode::unsupported, "{} is an encoder: it gives embeddings, and no text; ask for an embedding",
          runner.model().config().architecture);
   }
+  check_adapters(request, runner.model());
   const auto vocabulary = static_cast<size_t>(runner.model().config().vocabulary);
   if (request.grammar != nullptr && grammar::vocabulary_size(*request.grammar) != vocabulary) {
     fail(ErrorCode::invalid_input,
@@ -266,9 +284,7 @@ void Batcher::admit() {
 const SessionTarget* Batcher::session_target(const Stream& stream) {
   if (!stream.has_session()) return nullptr;
   if (!session_target_) {
-    const model::Config& config = runner_.model().config();
-    identity_ = identify_model(runner_.model().file(), config.vocabulary,
-                               config.rope.is_long(runner_.options().context_tokens));
+    identity_ = identify_model(runner_.model(), runner_.options().context_tokens);
     session_target_.emplace(SessionTarget{*identity_, runner_.kv_spec(), runner_.cache()});
   }
   return &*session_target_;

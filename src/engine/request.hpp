@@ -57,6 +57,8 @@ struct Request {
   // Asks for the embedding of the prompt (Result::embedding) in place of an answer: nothing is drawn, and the reason of
   // the end is max_tokens. Goes with no session, grammar or log-probabilities.
   std::optional<Pooling> pooling = std::nullopt;
+  // How much of each of the model's adapters it gets; empty: what each was loaded with. A session has no others.
+  std::vector<float> adapter_scales = {};
 };
 
 enum class StopReason : uint8_t {

@@ -24,7 +24,7 @@ Stream::Stream(RequestId id, Request request, Listener listener, const tokenizer
       request_(std::move(request)),
       listener_(std::move(listener)),
       tokenizer_(tokenizer),
-      sequence_(cache, share_prefixes && !pools_all()),
+      sequence_(cache, share_prefixes && !pools_all(), request_.adapter_scales),
       context_tokens_(cache.sequence_tokens()),
       sampler_(request_.sampler, static_cast<int64_t>(tokenizer.vocab().size())),
       stops_(request_.stops),
@@ -155,6 +155,9 @@ int64_t Stream::find_prefix() {
 
 bool Stream::awaits_prefix_of(const Stream& other) const {
   if (!shares_prefix() || other.ended_ || !other.sequence_.publishes()) return false;
+  const auto mine = sequence_.adapter_scales();
+  const auto theirs = other.sequence_.adapter_scales();
+  if (!std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end())) return false;
   const auto most = tokens_.begin() + static_cast<std::ptrdiff_t>(tokens_.size()) - 1;
   const auto end = std::mismatch(tokens_.begin(), most, other.tokens_.begin(), other.tokens_.end()).first;
   const int64_t common = (end - tokens_.begin()) / graph::kPageTokens * graph::kPageTokens;

@@ -6,6 +6,7 @@
 // Owns its file; immutable.
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,7 +33,10 @@ class Adapter {
   // kMaxAdapterScale.
   Adapter(gguf::File file, const std::string& architecture, float scale);
 
+  const gguf::File& file() const { return file_; }
   const std::string& source() const { return file_.metadata().source(); }
+  // The file's, without folder and ending.
+  std::string name() const { return std::filesystem::path(source()).stem().string(); }
   float scale() const { return scale_; }
   std::span<const AdapterPair> pairs() const { return pairs_; }
   float factor(const AdapterPair& pair) const;

@@ -115,6 +115,10 @@ graph::WeightId Model::add_low_rank(const gguf::TensorInfo& tensor, int32_t laye
 }
 
 void Model::add_adapter(gguf::File file, float scale) {
+  if (adapters_.size() == kMaxAdapters) {
+    fail(ErrorCode::invalid_input, "{}: one adapter too many; at most {} may be loaded", file.metadata().source(),
+         kMaxAdapters);
+  }
   const size_t own_weights = sources_.size();
   Adapter adapter(std::move(file), config_.architecture, scale);
   const auto number = static_cast<int32_t>(adapters_.size());

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "chat/template.hpp"
 #include "engine/engine.hpp"
@@ -14,6 +15,12 @@
 #include "tokenizer/tokenizer.hpp"
 
 namespace minfer::server {
+
+// A LoRA adapter, and what a request that says nothing gets of it.
+struct ServedAdapter {
+  std::string path;
+  float scale = 1;
+};
 
 struct ServedModel {
   std::string name;             // the alias, or the file's name without folder and ending
@@ -30,8 +37,9 @@ struct ServedModel {
   std::shared_ptr<const engine::grammar::TokenTable> token_table;
   // The chat template; none: chat endpoints refuse, with a way out.
   std::optional<chat::Template> chat_template;
-  std::string template_source;    // of it
-  engine::SamplerParams sampler;  // what a request that says nothing gets
+  std::string template_source;          // of it
+  engine::SamplerParams sampler;        // what a request that says nothing gets
+  std::vector<ServedAdapter> adapters;  // by id
 };
 
 }  // namespace minfer::server

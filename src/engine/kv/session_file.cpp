@@ -253,6 +253,21 @@ ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary, bool lo
           std::string(metadata.find_string("general.architecture").value_or("")), hash.value(), vocabulary};
 }
 
+ModelIdentity identify_model(const model::Model& model, int64_t context) {
+  const model::Config& config = model.config();
+  ModelIdentity identity = identify_model(model.file(), config.vocabulary, config.rope.is_long(context));
+  for (const model::Adapter& adapter : model.adapters()) {
+    if (adapter.scale() == 0.0F) continue;
+    const ModelIdentity own = identify_model(adapter.file(), 0);
+    IdentityHash hash;
+    for (const uint64_t word : {identity.hash[0], identity.hash[1], own.hash[0], own.hash[1]}) hash.number(word);
+    hash.number(std::bit_cast<uint32_t>(adapter.scale()));
+    identity.hash = hash.value();
+    identity.name += fmt::format(" + {}:{}", adapter.name(), adapter.scale());
+  }
+  return identity;
+}
+
 std::vector<int32_t> load_session(const std::string& name, std::span<const std::byte> bytes, Sequence& sequence,
                                   const SessionTarget& target) {
   check(sequence.length() == 0, "a session is loaded into an empty sequence");

@@ -14,6 +14,7 @@
 #include "engine/kv/sequence.hpp"
 #include "gguf/reader.hpp"
 #include "graph/backend.hpp"
+#include "model/model.hpp"
 
 namespace minfer::engine {
 
@@ -30,6 +31,9 @@ struct ModelIdentity {
 // Reads some bytes of each tensor. `long_rope`: keys are rotated by the factors of a long context
 // (model::Rope::is_long), which those of a short one don't fit.
 ModelIdentity identify_model(const gguf::File& file, int64_t vocabulary, bool long_rope = false);
+// The same of a model run with so large a context, and with its adapters and their scales, which the name tells: what a
+// session is of, where no request says otherwise.
+ModelIdentity identify_model(const model::Model& model, int64_t context);
 
 // What sessions are saved from and loaded into. The spec is the cache's.
 struct SessionTarget {

@@ -28,5 +28,6 @@ EndpointHandler handle_detokenize;
 EndpointHandler handle_apply_template;
 EndpointHandler handle_models;
 EndpointHandler handle_model;
+EndpointHandler handle_adapters;
 
 }  // namespace minfer::server::openai

@@ -177,9 +177,35 @@ SamplerParams read_sampler_fields(Fields& fields, const ServedModel& model) {
   return params;
 }
 
+std::vector<float> read_adapter_scales(Fields& fields, const ServedModel& model) {
+  const std::vector<chat::Value>* adapters = fields.list("lora");
+  if (adapters == nullptr) return {};
+  std::vector<float> scales(model.adapters.size(), 0.0F);
+  std::vector<bool> given(scales.size(), false);
+  for (size_t i = 0; i < adapters->size(); ++i) {
+    const std::string path = fmt::format("lora[{}]", i);
+    Fields adapter((*adapters)[i], path, fields.strict());
+    const chat::Value& id = adapter.require("id", "the number of an adapter");
+    const auto number = id.is(chat::Kind::integer) ? id.as_int() : -1;
+    if (number < 0 || number >= static_cast<int64_t>(scales.size())) {
+      fail_type(path + ".id", id,
+                scales.empty() ? "none: the server has no adapters (minfer serve --lora FILE)"
+                               : fmt::format("an id of 0 to {} (GET /lora-adapters lists them)", scales.size() - 1));
+    }
+    const auto index = static_cast<size_t>(number);
+    if (given[index]) fail_field(path + ".id", fmt::format("{}.id names adapter {} a second time", path, number));
+    given[index] = true;
+    const auto scale = adapter.number("scale", -model::kMaxAdapterScale, model::kMaxAdapterScale);
+    scales[index] = static_cast<float>(scale.value_or(1.0));
+    adapter.finish();
+  }
+  return scales;
+}
+
 GenerationFields read_generation_fields(Fields& fields, const ServedModel& model) {
   GenerationFields generation;
   generation.sampler = read_sampler_fields(fields, model);
+  generation.adapter_scales = read_adapter_scales(fields, model);
   generation.stops = read_stops(fields);
   generation.choices = fields.integer("n", 1, kMostChoices).value_or(1);
   generation.stream = fields.boolean("stream").value_or(false);
@@ -199,6 +225,7 @@ engine::Request make_request(const GenerationFields& generation, std::vector<int
   request.sampler = generation.sampler;
   request.sampler.seed += static_cast<uint64_t>(choice);
   request.stops = generation.stops;
+  request.adapter_scales = generation.adapter_scales;
   request.max_tokens = max_tokens;
   return request;
 }

@@ -21,12 +21,16 @@ struct GenerationFields {
   std::vector<std::string> stops;
   int64_t choices = 1;  // `n`; choice i has the seed + i
   bool stream = false;
-  bool include_usage = false;  // of a stream, at its end
+  bool include_usage = false;         // of a stream, at its end
+  std::vector<float> adapter_scales;  // of the server's adapters; empty: as they were loaded
 };
 
 // Reads n, stream, stream_options, stop, seed (none or -1: a random one) and the fields of the sampler. Errors:
 // ApiFailure.
 GenerationFields read_generation_fields(Fields& fields, const ServedModel& model);
+// `lora`: [{"id", "scale"}], as llama.cpp's server has it: adapters that are not named get nothing. Empty where it is
+// not given. Errors: ApiFailure.
+std::vector<float> read_adapter_scales(Fields& fields, const ServedModel& model);
 // The sampler's fields alone, of an endpoint that has its own names for others.
 engine::SamplerParams read_sampler_fields(Fields& fields, const ServedModel& model);
 // The engine's request of choice `choice`.

@@ -72,6 +72,26 @@ TEST(GenerationFields, EveryFieldArrives) {
   EXPECT_TRUE(g.include_usage);
 }
 
+TEST(GenerationFields, AdaptersByTheirIds) {
+  test::TestModel model;
+  model.model->adapters = {{"a.gguf", 1.0F}, {"b.gguf", 0.5F}};
+  const auto scales = [&](const std::string& text) {
+    const chat::Value body = parse_body(text);
+    Fields fields(body, "", false);
+    return read_adapter_scales(fields, *model.model);
+  };
+  EXPECT_THAT(scales("{}"), ElementsAre());
+  EXPECT_THAT(scales(R"({"lora": []})"), ElementsAre(0.0F, 0.0F));
+  EXPECT_THAT(scales(R"({"lora": [{"id": 1, "scale": 0.25}]})"), ElementsAre(0.0F, 0.25F));
+  EXPECT_THAT(scales(R"({"lora": [{"id": 1}, {"id": 0, "scale": -2}]})"), ElementsAre(-2.0F, 1.0F));
+  const auto says = [&](const std::string& text) { return failure_of([&] { scales(text); }); };
+  EXPECT_THAT(says(R"({"lora": [{"id": 2}]})"), HasSubstr("lora[0].id is the number 2; expected an id of 0 to 1"));
+  EXPECT_THAT(says(R"({"lora": [{"id": "0"}]})"), HasSubstr("lora[0].id is"));
+  EXPECT_THAT(says(R"({"lora": [{"scale": 1}]})"), HasSubstr("lora[0].id"));
+  EXPECT_THAT(says(R"({"lora": [{"id": 0}, {"id": 0}]})"), HasSubstr("lora[1].id names adapter 0 a second time"));
+  EXPECT_THAT(says(R"({"lora": [{"id": 0, "scale": 1e9}]})"), HasSubstr("lora[0].scale"));
+}
+
 TEST(GenerationFields, ChoicesHaveSeedsOfTheirOwn) {
   const GenerationFields generation = read(R"({"seed": 40, "n": 3, "stop": "x"})");
   const engine::Request request = make_request(generation, {1, 2}, 9, 2);

@@ -1,4 +1,5 @@
-// GET /v1/models and /v1/models/{id}: the one model that is served. `meta` is an extension: what a client may want to
+// GET /v1/models and /v1/models/{id}: the one model that is served; GET /lora-adapters: its adapters, by the ids that a
+// request's `lora` names. `meta` is an extension: what a client may want to
 // know before it sends a long prompt.
 #include "server/api_error.hpp"
 #include "server/json_writer.hpp"
@@ -34,6 +35,18 @@ void handle_model(Service& service, const HttpRequest& request, const std::share
   if (name != model->served->name) fail_unknown_model(name, *model->served);
   JsonWriter json;
   write_model(json, *model->served);
+  responder->send({.body = json.take()});
+}
+
+void handle_adapters(Service& service, const HttpRequest&, const std::shared_ptr<Responder>& responder) {
+  JsonWriter json;
+  json.begin_array();
+  int64_t id = 0;
+  for (const ServedAdapter& adapter : service.model()->served->adapters) {
+    json.begin_object().key("id").integer(id++).key("path").string(adapter.path).key("scale").number(adapter.scale);
+    json.end_object();
+  }
+  json.end_array();
   responder->send({.body = json.take()});
 }
 

@@ -264,6 +264,7 @@ ResponseRequest read_response_request(Fields& fields, const PreparedModel& model
     text->finish();
   }
   chat.generation.sampler = read_sampler_fields(fields, *model.served);
+  chat.generation.adapter_scales = read_adapter_scales(fields, *model.served);
   chat.generation.stream = fields.boolean("stream").value_or(false);
   if (auto options = fields.object("stream_options")) {
     options->ignore({"include_obfuscation"});

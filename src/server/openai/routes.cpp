@@ -25,6 +25,7 @@ constexpr Row kRows[] = {
     {"POST", "/detokenize", handle_detokenize},
     {"POST", "/apply-template", handle_apply_template},
     {"GET", kModelsPath, handle_models},
+    {"GET", "/lora-adapters", handle_adapters},
     {"GET", "/v1/models/*", handle_model},  // kModelPathPrefix
 };
 
