@@ -79,7 +79,18 @@ tokenizer::VocabData read_vocab(const gguf::File& file, std::string_view pre) {
   }
   tokenizer::VocabData data;
   data.model = *model;
-  data.pre = pre.empty() ? metadata.find_string("tokenizer.ggml.pre").value_or("") : pre;
+  const bool brings_its_rule = *model == "gemma4";
+  if (!pre.empty()) {
+    if (*model != "gpt2" && *model != "whitespace" && !brings_its_rule) {
+      fail(ErrorCode::invalid_input,
+           "{}: the pre-tokenizer rule '{}' was asked for, but only byte-level BPE has such rules and the file's "
+           "tokenizer is '{}'; leave --pre out",
+           metadata.source(), pre, *model);
+    }
+    data.pre = pre;
+  } else if (!brings_its_rule) {
+    data.pre = metadata.find_string("tokenizer.ggml.pre").value_or("");
+  }
   data.tokens = strings_of(metadata.require_strings("tokenizer.ggml.tokens"));
   data.scores = read_scores(metadata);
   data.types = metadata.find_i32_array("tokenizer.ggml.token_type").value_or(std::vector<int32_t>());

@@ -61,9 +61,7 @@ struct MergeBlock {
 
 // Two kinds of files bring the rule of their name, and need not name it.
 std::string_view rule_name(const VocabData& data) {
-  if (data.model != "gpt2" && data.pre.empty()) return data.model;
-  if (data.model == "gemma4") return data.model;
-  return data.pre;
+  return data.model != "gpt2" && data.pre.empty() ? data.model : data.pre;
 }
 
 }  // namespace

@@ -52,6 +52,10 @@ bool is_chinese(char32_t character) {
                      [character](const Block& block) { return character >= block.first && character <= block.last; });
 }
 
+bool is_continuation(char byte) {
+  return (static_cast<uint8_t>(byte) & 0xC0) == 0x80;
+}
+
 // Calls next(character, bytes) for each character of `text`.
 template <class Next>
 void for_each_character(std::string_view text, const Next& next) {
@@ -137,8 +141,7 @@ void WordPiece::encode_word(std::string_view word, Scratch& scratch, std::vector
     return;
   }
   const size_t before = out.size();
-  const auto characters =
-      std::count_if(word.begin(), word.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
+  const auto characters = std::count_if(word.begin(), word.end(), [](char c) { return !is_continuation(c); });
   scratch.word.assign(kSpaceMark);
   bool covered = static_cast<size_t>(characters) <= kMaxWordCharacters;
   if (covered) {
@@ -161,6 +164,7 @@ bool WordPiece::cover_word(std::string_view marked, std::vector<TokenId>& out) c
     if (begin > 0 && marked.substr(begin).starts_with(kSpaceMark)) return false;
     size_t size = std::min(marked.size() - begin, longest_token_bytes_);
     for (; size >= shortest; --size) {
+      if (begin + size < marked.size() && is_continuation(marked[begin + size])) continue;
       best = vocab_.find(marked.substr(begin, size));
       // A control token is never made from text that was not parsed for special tokens.
       if (best >= 0 && vocab_.type(best) == TokenType::normal) break;
