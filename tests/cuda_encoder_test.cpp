@@ -22,7 +22,9 @@ TEST_P(CudaEncoders, MatchTransformers) {
     engine::RunnerOptions options = exact_options(128, 16, 4);
     options.fuse = fuse;
     engine::Runner runner(model, card(), options, {});
-    engine::Batcher batcher(runner, tokenizer, {.max_running = 4});
+    engine::BatcherOptions limits;
+    limits.max_running = 4;
+    engine::Batcher batcher(runner, tokenizer, limits);
     std::vector<Outcome> outcomes(texts.size());
     for (size_t i = 0; i < texts.size(); ++i) {
       engine::Request request;
