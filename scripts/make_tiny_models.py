@@ -9,7 +9,6 @@ that the expected values do depend on it.
     python scripts/make_tiny_models.py [--out FOLDER] [VARIANT ...]
 """
 
-import argparse
 import json
 import math
 from pathlib import Path
@@ -492,14 +491,7 @@ def make_variant(name, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "tests/golden/tiny")
-    parser.add_argument("variants", nargs="*", default=list(VARIANTS))
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
-    for name in arguments.variants or VARIANTS:
-        make_variant(name, arguments.out)
+    tiny_extra.make_all(VARIANTS, make_variant)
 
 
 if __name__ == "__main__":

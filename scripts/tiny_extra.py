@@ -1,12 +1,26 @@
 """Architectures of make_tiny_models.py whose parameters don't map to a file's tensors one by one: for each its config, how
 its random parameters are made, its metadata and its tensors, as llama.cpp's converter writes them."""
 
+import argparse
 import math
+from pathlib import Path
 
 import gguf
 import numpy as np
 import torch
 import transformers
+
+
+def make_all(variants, make_variant):
+    """What the command line asks for: [--out FOLDER] [VARIANT ...]."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "tests/golden/tiny")
+    parser.add_argument("variants", nargs="*", default=list(variants))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    for name in arguments.variants or variants:
+        make_variant(name, arguments.out)
 
 
 class GptOss:

@@ -307,9 +307,8 @@ TEST_F(SessionTest, PagesThatAreNoNumbersAreNotBlamedOnTheWeightsAlone) {
   batcher.submit(request,
                  {{}, [&](const engine::Result& result) { error = result.error ? result.error->what() : ""; }});
   while (batcher.step()) continue;
-  EXPECT_EQ(error,
-            "the model gave NaN as the logit of token 0; its weights or the session " + file("a") +
-                " are broken; no weight is NaN or infinity");
+  EXPECT_EQ(error, "the model gave NaN as the logit of token 0; its weights or the session " + file("a") +
+                       " are broken; no weight is NaN or infinity");
 }
 
 TEST_F(SessionTest, AModelIsToldByItsHeaderAndByItsWeights) {

@@ -143,8 +143,9 @@ TEST_P(VocabFixture, IdsAreTheExpectedOnes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Vocabs, VocabFixture, testing::Values("gpt-2", "llama-spm", "phi-3", "starcoder", "mpt", "falcon",
-                                                                     "deepseek-llm", "deepseek-coder"));
+INSTANTIATE_TEST_SUITE_P(Vocabs, VocabFixture,
+                         testing::Values("gpt-2", "llama-spm", "phi-3", "starcoder", "mpt", "falcon", "deepseek-llm",
+                                         "deepseek-coder"));
 
 TEST(Gpt2Fixture, DecodingUndoesEncoding) {
   const std::string path = environment_options().fixtures + "/vocab/ggml-vocab-gpt-2.gguf";

@@ -36,7 +36,7 @@ struct ModelOptions {
   bool op_timing = false;
   bool measures_limits = false;  // those of the devices, as op_timing does; set by the command
   bool strict = false;
-  std::string pre;  // pre-tokenizer rule to use instead of the file's; empty: the file's
+  std::string pre;                    // pre-tokenizer rule to use instead of the file's; empty: the file's
   std::vector<std::string> adapters;  // FILE[:SCALE]
 };
 

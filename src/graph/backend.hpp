@@ -2,10 +2,8 @@
 // layout it gives each weight, how much memory it has; it loads weights, holds KV pages, and compiles a graph to an
 // Executable. Everything above (engine, command line, server) speaks to devices only through this file and
 // registry.hpp.
-//
 // Threads: one engine thread owns a device and makes all calls but name() and memory(), which any thread may make.
 // Life: WeightSet, KvStore, Workspace and Executable are used only while their Backend lives.
-//
 // Parts of a model (split.hpp) keep the whole model's numbering of weights, layers and KV groups on each device.
 #pragma once
 

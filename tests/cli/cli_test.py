@@ -152,14 +152,6 @@ class WrongUsage(ProgramTest):
         for says, ids in (("at offset 4 found ']'", b"[1, ]"), ("at offset 3 found ',2'", b"[1,,2]"), ("found '\\xFF'", b"\xff")):
             self.refused(2, says, "detokenize", LLAMA, stdin=ids)
 
-    def test_pre_tokenizer_rules(self):
-        for command in ("run", "tokenize", "perplexity"):
-            text = [self.write("text.txt", TEXT)] if command == "perplexity" else ["hi"]
-            self.refused(3, "the pre-tokenizer rule 'zebra' (tokenizer.ggml.pre) is not known; known are 'gpt-2'", command,
-                         QWEN2, *text, "--pre", "zebra")
-        said = self.refused(3, "only byte-level BPE has such rules", "tokenize", LLAMA, "hi", "--pre", "gpt-2")
-        self.assertIn("leave --pre out", said)
-
     def test_instruction_set(self):
         self.refused(2, 'MINFER_FORCE_ISA: instruction set "mmx": unknown; available: scalar', "run", LLAMA, "hi",
                      env={"MINFER_FORCE_ISA": "mmx"})

@@ -191,7 +191,7 @@ class OpTiming(ProgramTest):
         self.assertNotIn("op timing", self.ok("run", LLAMA, "the", "--raw", "-n", "2").err)
         result = self.ok("run", LLAMA, "the and the", "--raw", "-n", "9", "--temp", "0", "--op-timing")
         self.assertEqual(result.out, self.ok("run", LLAMA, "the and the", "--raw", "-n", "9", "--temp", "0").out)
-        self.assertRegex(result.err, r"op timing of cpu; limits: read \d+\.\d GB/s, 8-bit dots \d+ GOPS, f32 \d+ GFLOP/s\n")
+        self.assertRegex(result.err, r"op timing of cpu; limits: read \d+\.\d GB/s, 8-bit dots \d+ GOPS, float \d+ GFLOP/s\n")
         tables = self.tables(result.err)
         self.assertEqual((tables["prompt"][0], tables["decode"][0]), (1, 8))
         for steps, rows, ops, clock in tables.values():
