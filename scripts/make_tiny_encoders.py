@@ -5,15 +5,15 @@ vectors that transformers (CPU, f32) computes for a few texts. Formats: tests/go
     python scripts/make_tiny_encoders.py [--out FOLDER] [VARIANT ...]
 """
 
-import argparse
 import json
 import math
-from pathlib import Path
 
 import gguf
 import numpy as np
 import torch
 import transformers
+
+import tiny_extra
 
 TEXT_TOKENS = (1, 2, 37, 128)   # of the texts; 128 is more than one page of the cache
 SEED = 5
@@ -149,14 +149,7 @@ def make_variant(name, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "tests/golden/tiny")
-    parser.add_argument("variants", nargs="*", default=list(VARIANTS))
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
-    for name in arguments.variants or VARIANTS:
-        make_variant(name, arguments.out)
+    tiny_extra.make_all(VARIANTS, make_variant)
 
 
 if __name__ == "__main__":
