@@ -1,9 +1,8 @@
 // The architecture "gemma2". gemma with norms also behind attention and feed-forward, a sliding window in every other
 // layer, the first of them included, and soft caps of scores and logits. Source: the Gemma 2 report (arXiv 2408.00118).
-#include <cmath>
-
 #include "model/arch.hpp"
 #include "model/decoder.hpp"
+#include "model/gemma.hpp"
 #include "model/metadata.hpp"
 
 namespace minfer::model {
@@ -12,17 +11,11 @@ namespace {
 constexpr int64_t kWindowPeriod = 2;
 constexpr float kAttentionSoftcap = 50.0F;  // of files without the keys
 constexpr float kLogitSoftcap = 30.0F;
-// The 27B model, known by its depth, scales scores by the width a head instead of the head size.
 constexpr int64_t kLayersOf27B = 46;
 
 Config read_config(const gguf::File& file) {
   const ArchMetadata meta(file);
-  Config config = read_decoder_config(file, graph::RopeStyle::halves);
-  config.activation = graph::Activation::gelu_tanh;
-  config.embedding_scale = std::sqrt(static_cast<float>(config.width));
-  if (config.layers == kLayersOf27B) {
-    config.attention_scale = 1.0F / std::sqrt(static_cast<float>(config.width) / static_cast<float>(config.heads));
-  }
+  Config config = read_gemma_config(file, kLayersOf27B);
   config.attention_softcap = meta.find_positive("attn_logit_softcapping").value_or(kAttentionSoftcap);
   config.logit_softcap = meta.find_positive("final_logit_softcapping").value_or(kLogitSoftcap);
   read_window(file, kWindowPeriod, config);

@@ -2,10 +2,9 @@
 // norms stand before and after attention and feed-forward, every head of q and k is normed, the activation is
 // tanh-GELU, and five of six layers attend to a sliding window with a RoPE of their own base, without the scaling of
 // the others. The conversion stores norm weights with their +1 included. Source: the Gemma 3 report (arXiv 2503.19786).
-#include <cmath>
-
 #include "model/arch.hpp"
 #include "model/decoder.hpp"
+#include "model/gemma.hpp"
 #include "model/metadata.hpp"
 
 namespace minfer::model {
@@ -13,17 +12,11 @@ namespace {
 
 constexpr int64_t kWindowPeriod = 6;
 constexpr float kWindowRopeBase = 10000.0F;
-// The 27B model, known by its depth, scales scores by the width a head instead of the head size.
 constexpr int64_t kLayersOf27B = 62;
 
 Config read_config(const gguf::File& file) {
   const ArchMetadata meta(file);
-  Config config = read_decoder_config(file, graph::RopeStyle::halves);
-  config.activation = graph::Activation::gelu_tanh;
-  config.embedding_scale = std::sqrt(static_cast<float>(config.width));
-  if (config.layers == kLayersOf27B) {
-    config.attention_scale = 1.0F / std::sqrt(static_cast<float>(config.width) / static_cast<float>(config.heads));
-  }
+  Config config = read_gemma_config(file, kLayersOf27B);
   meta.count("attention.sliding_window", kMaxContext);  // no model lacks it
   read_window(file, kWindowPeriod, config);
   config.window_rope = {};

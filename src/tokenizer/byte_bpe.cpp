@@ -162,15 +162,7 @@ void ByteBpe::encode(std::string_view text, Scratch& scratch, std::vector<TokenI
 }
 
 void ByteBpe::encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
-  const uint64_t hash = WordCache::hash(word);
-  const std::span<const TokenId> known = scratch.cache.find(word, hash);
-  if (!known.empty()) {
-    out.insert(out.end(), known.begin(), known.end());
-    return;
-  }
-  const size_t before = out.size();
-  encode_new_word(word, scratch, out);
-  scratch.cache.insert(word, hash, std::span<const TokenId>(out).subspan(before));
+  scratch.cache.encode(word, out, [&] { encode_new_word(word, scratch, out); });
 }
 
 void ByteBpe::encode_new_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {

@@ -96,13 +96,10 @@ void SentencePieceBpe::encode(std::string_view text, bool with_space, Scratch& s
 }
 
 void SentencePieceBpe::encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
-  const uint64_t hash = WordCache::hash(word);
-  const std::span<const TokenId> known = scratch.cache.find(word, hash);
-  if (!known.empty()) {
-    out.insert(out.end(), known.begin(), known.end());
-    return;
-  }
-  const size_t before = out.size();
+  scratch.cache.encode(word, out, [&] { encode_new_word(word, scratch, out); });
+}
+
+void SentencePieceBpe::encode_new_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
   auto& symbols = scratch.merge.symbols;
   symbols.clear();
   for (size_t at = 0; at < word.size();) {
@@ -122,7 +119,6 @@ void SentencePieceBpe::encode_word(std::string_view word, Scratch& scratch, std:
       append_unmerged(word.substr(symbol.begin, symbol.size), out);
     }
   }
-  scratch.cache.insert(word, hash, std::span<const TokenId>(out).subspan(before));
 }
 
 void SentencePieceBpe::append_unmerged(std::string_view character, std::vector<TokenId>& out) const {

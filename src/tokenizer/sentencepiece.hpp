@@ -48,6 +48,7 @@ class SentencePieceBpe {
   TokenId character_id(std::string_view character) const;
   MergeChoice choose(std::string_view word, const Symbol& left, const Symbol& right) const;
   void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
+  void encode_new_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
   void append_unmerged(std::string_view character, std::vector<TokenId>& out) const;
 
   const Vocab& vocab_;

@@ -107,13 +107,10 @@ void Unigram::find_best(std::string_view word, Scratch& scratch) const {
 }
 
 void Unigram::encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
-  const uint64_t hash = WordCache::hash(word);
-  const std::span<const TokenId> known = scratch.cache.find(word, hash);
-  if (!known.empty()) {
-    out.insert(out.end(), known.begin(), known.end());
-    return;
-  }
-  const size_t before = out.size();
+  scratch.cache.encode(word, out, [&] { encode_new_word(word, scratch, out); });
+}
+
+void Unigram::encode_new_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
   find_best(word, scratch);
   scratch.ends.clear();
   for (auto end = static_cast<uint32_t>(word.size()); end > 0; end = scratch.best[end].begin) {
@@ -134,7 +131,6 @@ void Unigram::encode_word(std::string_view word, Scratch& scratch, std::vector<T
     }
   }
   end_unknown(word.size());
-  scratch.cache.insert(word, hash, std::span<const TokenId>(out).subspan(before));
 }
 
 void Unigram::append_unknown(std::string_view text, std::vector<TokenId>& out) const {

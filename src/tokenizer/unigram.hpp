@@ -53,6 +53,7 @@ class Unigram {
  private:
   void normalize(std::string_view text, bool with_space, std::string& marked) const;
   void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
+  void encode_new_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
   void find_best(std::string_view word, Scratch& scratch) const;
   void append_unknown(std::string_view text, std::vector<TokenId>& out) const;
 

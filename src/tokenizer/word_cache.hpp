@@ -22,8 +22,21 @@ class WordCache {
   static constexpr size_t kMaxArenaBytes = size_t{4} << 20;
   static constexpr size_t kMaxArenaIds = size_t{1} << 20;
 
-  static uint64_t hash(std::string_view word) { return XXH3_64bits(word.data(), word.size()); }
+  // Appends the ids of `word` to `out`: those of before, or what `encode_new()` appends there.
+  template <class EncodeNew>
+  void encode(std::string_view word, std::vector<TokenId>& out, EncodeNew encode_new) {
+    const uint64_t hash = XXH3_64bits(word.data(), word.size());
+    const std::span<const TokenId> known = find(word, hash);
+    if (!known.empty()) {
+      out.insert(out.end(), known.begin(), known.end());
+      return;
+    }
+    const size_t before = out.size();
+    encode_new();
+    insert(word, hash, std::span<const TokenId>(out).subspan(before));
+  }
 
+ private:
   // The ids of `word`, or an empty span. Valid until the next insert.
   std::span<const TokenId> find(std::string_view word, uint64_t hash) const {
     if (slots_.empty()) return {};
@@ -47,7 +60,6 @@ class WordCache {
     ids_.insert(ids_.end(), ids.begin(), ids.end());
   }
 
- private:
   static constexpr size_t kSlots = size_t{1} << 15;
   struct Slot {
     uint64_t hash = 0;

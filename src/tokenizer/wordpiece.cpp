@@ -134,12 +134,10 @@ void WordPiece::encode(std::string_view text, Scratch& scratch, std::vector<Toke
 }
 
 void WordPiece::encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
-  const uint64_t hash = WordCache::hash(word);
-  const std::span<const TokenId> known = scratch.cache.find(word, hash);
-  if (!known.empty()) {
-    out.insert(out.end(), known.begin(), known.end());
-    return;
-  }
+  scratch.cache.encode(word, out, [&] { encode_new_word(word, scratch, out); });
+}
+
+void WordPiece::encode_new_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
   const size_t before = out.size();
   const auto characters = std::count_if(word.begin(), word.end(), [](char c) { return !is_continuation(c); });
   scratch.word.assign(kSpaceMark);
@@ -152,7 +150,6 @@ void WordPiece::encode_word(std::string_view word, Scratch& scratch, std::vector
     out.resize(before);
     out.push_back(*vocab_.unk());
   }
-  scratch.cache.insert(word, hash, std::span<const TokenId>(out).subspan(before));
 }
 
 bool WordPiece::cover_word(std::string_view marked, std::vector<TokenId>& out) const {

@@ -39,6 +39,7 @@ class WordPiece {
  private:
   std::string_view normalized(std::string_view text, Scratch& scratch) const;
   void encode_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
+  void encode_new_word(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const;
   bool cover_word(std::string_view marked, std::vector<TokenId>& out) const;
 
   const Vocab& vocab_;
