@@ -111,6 +111,10 @@ Value value_from_json(std::string_view text) {
   if (text.size() > kMaxJsonBytes) {
     fail(ErrorCode::invalid_input, "JSON text of {} bytes; the limit is {}", text.size(), kMaxJsonBytes);
   }
+  // The parser would take it for the end.
+  if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    fail(ErrorCode::invalid_input, "malformed JSON: a byte of value 0 at offset {}", zero);
+  }
   ValueBuilder builder;
   try {
     json::sax_parse(text.begin(), text.end(), &builder);

@@ -192,7 +192,7 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOption
     begin = match.begin + match.size_bytes;
   }
   if (options.add_special && end_) ids.push_back(*end_);
-  return_scratch(std::move(scratch));
+  if (text.size() <= kMaxKeptTextBytes) return_scratch(std::move(scratch));
   return ids;
 }
 

@@ -26,6 +26,7 @@ namespace minfer::tokenizer {
 
 constexpr size_t kMaxTextBytes = size_t{1} << 29;
 constexpr size_t kMaxIdleScratch = 16;
+constexpr size_t kMaxKeptTextBytes = size_t{1} << 20;  // scratch of longer texts is not kept
 
 struct EncodeOptions {
   bool parse_special = false;  // recognize control tokens in the text

@@ -2,6 +2,7 @@
 // under one mutex, held for the length of a mask or a token. Internal to engine/grammar.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -30,6 +31,7 @@ class Grammar {
   mutable std::shared_ptr<Explorer> places;
   mutable Masks masks;
   mutable size_t work_left = kMaxExplorerWork;  // see there; all matchers share it
+  mutable std::atomic<bool> is_spent = false;   // an answer has needed more; any thread
 };
 
 }  // namespace minfer::engine::grammar

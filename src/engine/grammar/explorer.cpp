@@ -69,7 +69,7 @@ void Explorer::clear() {
 void Explorer::fail_work() {
   work_left_ = 0;
   fail(ErrorCode::invalid_input,
-       "grammar: it is too ambiguous: to find the next tokens takes more than {} steps at once, or {} a token; make "
+       "grammar: it is too ambiguous: to find the next tokens takes more than {} steps in all, or {} a token; make "
        "fewer alternatives match the same text",
        kMaxExplorerWork, kTokenWork);
 }

@@ -166,7 +166,7 @@ TEST(Hostile, AnAnswerHasAnAllowance) {
     FAIL() << "it takes more than any answer may";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_input);
-    EXPECT_THAT(error.what(), HasSubstr("4194304 steps at once, or 16384 a token"));
+    EXPECT_THAT(error.what(), HasSubstr("4194304 steps in all, or 16384 a token"));
   }
   EXPECT_GT(tokens, 5U);
   EXPECT_LE(work, kMaxExplorerWork + tokens * kTokenWork);
@@ -174,6 +174,8 @@ TEST(Hostile, AnAnswerHasAnAllowance) {
   EXPECT_EQ(grammar->work_left, 0U);
   EXPECT_THROW(matcher.mask(), Error);
   EXPECT_THROW(Matcher{grammar}, Error);
+  EXPECT_TRUE(is_spent(*grammar));
+  EXPECT_FALSE(is_spent(*other));
   EXPECT_GT(other->work_left, kMaxExplorerWork / 2);
 }
 

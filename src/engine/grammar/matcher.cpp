@@ -27,6 +27,10 @@ std::shared_ptr<const Grammar> compile(const Ast& ast, std::shared_ptr<const Tok
   return std::make_shared<Grammar>(std::move(automaton), std::move(tokens));
 }
 
+bool is_spent(const Grammar& grammar) {
+  return grammar.is_spent;
+}
+
 size_t vocabulary_size(const Grammar& grammar) {
   return grammar.tokens->vocabulary();
 }
@@ -67,10 +71,13 @@ void Matcher::State::attempt(Act act) {
   explorer.reset_work(grammar->work_left);
   // Whatever comes of it, its work is done.
   struct Count {
-    ~Count() { left = of.work_left(); }
+    ~Count() {
+      grammar.work_left = of.work_left();
+      if (grammar.work_left == 0) grammar.is_spent = true;
+    }
     const Explorer& of;
-    size_t& left;
-  } const count{explorer, grammar->work_left};
+    const Grammar& grammar;
+  } const count{explorer, *grammar};
   if (places == nullptr) {
     now = explorer.start();
     places = grammar->places;

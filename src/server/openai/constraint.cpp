@@ -1,5 +1,5 @@
 // What an answer is held to. See constraint.hpp.
-// Two requests that bring the same new schema at once both compile it; the second's is dropped.
+// One thread compiles (grammar_thread.hpp); any looks for what is compiled already.
 #include "server/openai/constraint.hpp"
 
 #include <utility>
@@ -142,6 +142,12 @@ GrammarCache::Compiled GrammarCache::cached(const std::string& key) {
   const std::lock_guard lock(mutex_);
   const auto place = places_.find(key);
   if (place == places_.end()) return nullptr;
+  if (engine::grammar::is_spent(*place->second->grammar)) {
+    const auto entry = place->second;
+    places_.erase(place);
+    entries_.erase(entry);
+    return nullptr;
+  }
   entries_.splice(entries_.begin(), entries_, place->second);
   return place->second->grammar;
 }

@@ -54,11 +54,11 @@ void GrammarThread::compile(Waiting& waiting) {
   try {
     const auto grammar = waiting.model->grammars.find(waiting.wish);
     for (Part& part : waiting.job.parts) part.request.grammar = grammar;
+    answers_.start(std::move(waiting.job));
   } catch (...) {
-    waiting.job.answer->fail(current_api_error());
-    return;
+    // Without one start() has failed, which has dropped the answer: its client is told.
+    if (waiting.job.answer != nullptr) waiting.job.answer->fail(current_api_error());
   }
-  answers_.start(std::move(waiting.job));
 }
 
 void GrammarThread::stop() {

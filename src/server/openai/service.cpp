@@ -12,7 +12,7 @@ std::shared_ptr<PreparedModel> Service::model() {
     throw ApiFailure({.status = 503,
                       .message = "the model is not loaded yet; ask /health for its progress",
                       .type = "server_error",
-                      .code = "loading",
+                      .code = "model_loading",
                       .retry_after_s = 1});
   }
   const std::lock_guard lock(mutex_);
