@@ -56,6 +56,7 @@ TEST(Json, RefusesWhatItCannotHold) {
         std::string(""), deep}) {
     EXPECT_THROW(value_from_json(text), Error) << text.substr(0, 40);
   }
+  EXPECT_THROW(value_from_json(std::string_view("{}\0 more", 8)), Error) << "a zero byte is no end";
   const std::string allowed = std::string(kMaxValueDepth, '[') + std::string(kMaxValueDepth, ']');
   EXPECT_EQ(value_from_json(allowed).depth(), kMaxValueDepth);
 }

@@ -111,6 +111,28 @@ ToolUse add_tool(bool required) {
   return use;
 }
 
+// One request's text must not spoil the grammar for others.
+TEST(GrammarCache, ASpentGrammarIsCompiledAnew) {
+  const test::TestModel model;
+  GrammarCache cache(engine::grammar::make_token_table(model.tokenizer));
+  const GrammarWish wish{gbnf("root ::= s \"!\"\ns ::= \"a\" | \"a\" s | \"a\" s s | \"a\" s s s"), {}, {}, false};
+  const auto first = cache.find(wish);
+  engine::grammar::Matcher matcher(first);
+  const auto letter = model.tokenizer.encode("a", {.parse_special = false, .add_special = false}).back();
+  EXPECT_THROW(
+      {
+        for (int i = 0; i < 10000; ++i) {
+          matcher.mask();
+          matcher.accept(letter);
+        }
+      },
+      Error);
+  EXPECT_EQ(cache.known(wish), nullptr);
+  const auto second = cache.find(wish);
+  EXPECT_NE(second, first);
+  EXPECT_NO_THROW(engine::grammar::Matcher(second).mask());
+}
+
 TEST(GrammarCache, HoldsToTheSchemaBehindReasoning) {
   Answers answers;
   const auto plain = answers.find(kAge, {}, false);
