@@ -20,18 +20,17 @@ constexpr std::array<std::string_view, 5> kRefused = {"include", "import", "from
 
 Parser::Parser(std::string_view source) : tokens_(tokenize(source)) {
   for (const char* name : {"loop", "caller", "kwargs", "varargs"}) slot_of(name);
-  valid(current());
+  require_valid(current());
 }
 
-const Token& Parser::valid(const Token& token) const {
+void Parser::require_valid(const Token& token) const {
   if (token.kind == TokenKind::failure) syntax_error(token.line, "{}", token.text);
-  return token;
 }
 
 Token Parser::take() {
   Token taken = current();
   if (at_ + 1 < tokens_.size()) ++at_;
-  valid(current());
+  require_valid(current());
   return taken;
 }
 

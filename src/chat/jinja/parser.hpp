@@ -103,9 +103,13 @@ class Parser {
   ExprPtr finish(ExprPtr node);  // computes and limits the depth
 
   const Token& current() const { return tokens_[at_]; }
-  const Token& look() const { return valid(tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]); }
+  const Token& look() const {
+    const Token& next = tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_];
+    require_valid(next);
+    return next;
+  }
   Token take();
-  const Token& valid(const Token& token) const;  // throws what a failed token says
+  void require_valid(const Token& token) const;  // throws what a failed token says
   bool skip_name(std::string_view name);
   bool skip_op(std::string_view op);
   void expect_op(std::string_view op);
