@@ -29,8 +29,8 @@ inline constexpr std::string_view kErrorPrefix = "grammar: ";
 // limits; that no text matches.
 std::shared_ptr<const Grammar> compile(const Ast& ast, std::shared_ptr<const TokenTable> tokens);
 
-// An answer has used its allowance of steps up (Matcher::mask): no other goes on, nor begins. Compiled anew, it has a new
-// one. Any thread.
+// An answer has used its allowance of steps up (Matcher::mask): no other goes on, nor begins. Compiled anew, it has a
+// new one. Any thread.
 bool is_spent(const Grammar& grammar);
 
 // Tokens of the vocabulary that it was compiled for.
