@@ -1,5 +1,5 @@
 // What an answer is held to. See constraint.hpp.
-// One thread compiles (grammar_thread.hpp); any looks for what is compiled already.
+// One thread compiles (Service::start); any looks for what is compiled already.
 #include "server/openai/constraint.hpp"
 
 #include <utility>

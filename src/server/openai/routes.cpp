@@ -29,6 +29,27 @@ constexpr Row kRows[] = {
     {"GET", "/v1/models/*", handle_model},  // kModelPathPrefix
 };
 
+// Larger bodies are read on a thread of their own.
+constexpr size_t kMostBytesAtOnce = size_t{64} << 10;
+
+void answer(EndpointHandler* handler, Service& service, const HttpRequest& request,
+            const std::shared_ptr<Responder>& responder) {
+  try {
+    handler(service, request, responder);
+  } catch (...) {
+    responder->send(error_response(current_api_error()));
+  }
+}
+
+// An EndpointHandler that leaves the work to the thread of large requests, which the service outlives.
+void answer_later(EndpointHandler* handler, Service& service, const HttpRequest& request,
+                  const std::shared_ptr<Responder>& responder) {
+  service.large_requests().put(
+      responder, "",
+      {[handler, &service, request, responder] { answer(handler, service, request, responder); },
+       [responder] { responder->send(error_response(stopping_error())); }});
+}
+
 }  // namespace
 
 Endpoints::Endpoints(EndpointOptions options)
@@ -41,8 +62,9 @@ std::vector<Route> Endpoints::routes() const {
     Route route{.method = row.method, .path = row.path, .handler = {}};
     route.handler = [service = service_, handler = row.handler](const HttpRequest& request,
                                                                 const std::shared_ptr<Responder>& responder) {
+      if (request.body.size() <= kMostBytesAtOnce) return answer(handler, *service, request, responder);
       try {
-        handler(*service, request, responder);
+        answer_later(handler, *service, request, responder);
       } catch (...) {
         responder->send(error_response(current_api_error()));
       }

@@ -29,11 +29,30 @@ void Service::start(const std::shared_ptr<PreparedModel>& model, GrammarWish wis
     for (Part& part : job.parts) part.request.grammar = grammar;
     return answers_.start(std::move(job));
   }
-  grammars_.put({model, std::move(wish), std::move(job)});
+  struct Waiting {
+    std::shared_ptr<PreparedModel> model;
+    GrammarWish wish;
+    Job job;
+  };
+  const auto responder = job.responder;
+  const std::string param = wish.param();
+  const auto waiting = std::make_shared<Waiting>(Waiting{model, std::move(wish), std::move(job)});
+  const auto compile = [this, waiting] {
+    try {
+      const auto grammar = waiting->model->grammars.find(waiting->wish);
+      for (Part& part : waiting->job.parts) part.request.grammar = grammar;
+      answers_.start(std::move(waiting->job));
+    } catch (...) {
+      // Without one start() has failed, which has dropped the answer: its client is told.
+      if (waiting->job.answer != nullptr) waiting->job.answer->fail(current_api_error());
+    }
+  };
+  grammars_.put(responder, param, {compile, [waiting] { waiting->job.answer->fail(stopping_error()); }});
 }
 
 void Service::stop() {
   answers_.stop();
+  large_requests_.stop();
   grammars_.stop();
 }
 

@@ -13,18 +13,20 @@
 #include "server/openai/answer_json.hpp"
 #include "server/openai/answer_thread.hpp"
 #include "server/openai/fields.hpp"
-#include "server/openai/grammar_thread.hpp"
 #include "server/openai/prepared_model.hpp"
+#include "server/openai/task_thread.hpp"
 #include "server/served_model.hpp"
 
 namespace minfer::server::openai {
 
 using ModelSource = std::function<std::shared_ptr<const ServedModel>()>;
 
+inline constexpr size_t kMostWaiting = 64;  // for a thread of those below
+
 class Service {
  public:
   Service(ModelSource source, bool is_strict, ResultSink sink)
-      : source_(std::move(source)), is_strict_(is_strict), answers_(std::move(sink)), grammars_(answers_) {}
+      : source_(std::move(source)), is_strict_(is_strict), answers_(std::move(sink)) {}
 
   // Error: ApiFailure (503) where none is loaded.
   std::shared_ptr<PreparedModel> model();
@@ -34,7 +36,9 @@ class Service {
   // Starts the job, whose parts are held to the grammar that `wish` asks for: at once where that is known or none, else
   // once another thread has compiled it. Errors: ApiFailure where too many wait for that.
   void start(const std::shared_ptr<PreparedModel>& model, GrammarWish wish, Job job);
-  // Ends what is being answered, and both threads.
+  // Where requests with large bodies are read: megabytes of text can take seconds to be cut into tokens.
+  TaskThread& large_requests() { return large_requests_; }
+  // Ends what is being answered, and all threads.
   void stop();
 
  private:
@@ -44,7 +48,9 @@ class Service {
   std::mutex mutex_;
   std::shared_ptr<PreparedModel> prepared_;
   AnswerThread answers_;
-  GrammarThread grammars_;  // gives its jobs to answers_
+  // Both give their jobs to answers_. Grammars take up to a second each.
+  TaskThread grammars_{kMostWaiting, "a grammar to be compiled"};
+  TaskThread large_requests_{kMostWaiting, "a large request to be read"};
 };
 
 // Reads the field `model`: any name is taken unless the server is strict; answers tell the real one. Error: ApiFailure

@@ -225,8 +225,10 @@ NodeId Emitter::counted_object(const Shape& shape, const std::vector<ObjectLimit
   const uint64_t cap = std::min<uint64_t>(properties.size(), object.most ? *object.most : object.least);
   if ((properties.size() + 1) * (cap + 1) > kMaxCountedStates) {
     fail(ErrorCode::invalid_input,
-         "JSON schema: {}: minProperties or maxProperties with {} optional properties; make it smaller", shape.pointer,
-         properties.size());
+         "JSON schema: {}: minProperties or maxProperties with {} optional properties, counted to {}: more than {} "
+         "states; make it "
+         "smaller",
+         shape.pointer, properties.size(), cap, kMaxCountedStates);
   }
   // By number written: what follows, from the end backwards.
   std::vector<std::optional<NodeId>> after;
