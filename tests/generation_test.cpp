@@ -15,6 +15,7 @@
 #include "engine/batcher.hpp"
 #include "engine/perplexity.hpp"
 #include "model/vocab.hpp"
+#include "model/weight_check.hpp"
 #include "model_runs.hpp"
 
 namespace minfer::test {
@@ -343,6 +344,21 @@ TEST_F(Perplexity, LogitsThatAreNoNumbersAreAnError) {
       "invalid_input: the model gave NaN as the logit of token 0 at position 9 of window 0; its weights are broken; "
       "tensor output_norm.weight has NaN at row 0, column 0");
   EXPECT_EQ(scored, 0);
+  std::remove(path.c_str());
+}
+
+TEST(BrokenWeights, AreFoundInMatricesThatTheFileHasTheOtherWayRound) {
+  std::ifstream in(golden_path("tiny/deepseek2.gguf"), std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const model::Model whole{gguf::File(golden_path("tiny/deepseek2.gguf"))};
+  EXPECT_EQ(model::describe_broken_weights(whole), "no weight is NaN or infinity");
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const gguf::TensorInfo* tensor = whole.file().find_tensor("blk.1.attn_k_b.weight");
+  std::memcpy(bytes.data() + tensor->offset_bytes + 5 * sizeof nan, &nan, sizeof nan);
+  const std::string path = ::testing::TempDir() + "minfer_transposed_nan.gguf";
+  std::ofstream(path, std::ios::binary) << bytes;
+  EXPECT_EQ(model::describe_broken_weights(model::Model(gguf::File(path))),
+            "tensor blk.1.attn_k_b.weight has NaN at row 5, column 0");
   std::remove(path.c_str());
 }
 

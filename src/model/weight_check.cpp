@@ -41,7 +41,10 @@ std::optional<Broken> find_broken(const graph::WeightSource& weight) {
 
 std::string describe_broken_weights(const Model& model) {
   for (const graph::WeightSource& weight : model.weights()) {
+    // Some weights are there only in between (WeightSource).
+    if (weight.prefetch) weight.prefetch();
     const auto broken = find_broken(weight);
+    if (weight.release) weight.release();
     if (!broken) continue;
     return fmt::format("tensor {} has {} at row {}, column {}", weight.shape.name,
                        std::isnan(broken->value) ? "NaN" : "infinity", broken->element / weight.shape.cols,
