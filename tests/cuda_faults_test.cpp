@@ -168,6 +168,8 @@ const std::vector<Scenario>& scenarios() {
        "qwen3moe",
        {"experts/entry", "experts/entry_glu", "experts/group", "experts/route", "experts/sum"}},
       {"Latent", run_greedy, true, true, false, "deepseek2", {"rows/join_heads"}},
+      {"LayerNorms", run_greedy, true, true, false, "starcoder2", {"rows/activate", "rows/layer_norm"}},
+      {"Scaled", run_greedy, true, true, false, "cohere2", {"rows/scale"}},
       {"QuantizedExperts",
        run_short,
        false,
@@ -276,6 +278,7 @@ TEST_P(CudaFaults, AreErrorsOfTheirStepAndTheProcessGoesOn) {
 INSTANTIATE_TEST_SUITE_P(Scenarios, CudaFaults, ::testing::ValuesIn(scenarios()),
                          [](const auto& row) { return std::string(row.param.name); });
 
+// Needs no card.
 TEST(CudaFaultTable, HasEverySite) {
   std::set<std::string> table, known;
   for (const Scenario& scenario : scenarios()) known.insert(scenario.sites.begin(), scenario.sites.end());
