@@ -176,15 +176,23 @@ void check_options(const ModelOptions& options) {
   }
 }
 
-// --gpu-layers: how many leading layers the cards take, the CPU the rest; "auto": as many as they have memory for.
-void place_layers(LoadedModel& loaded, const std::string& text, engine::RunnerOptions& runner) {
-  if (text == "auto") return;
-  const int64_t layers = loaded.model.config().layers;
+// The number of --gpu-layers; nothing for "auto".
+std::optional<int64_t> gpu_layers(const std::string& text, int64_t layers) {
+  if (text == "auto") return std::nullopt;
   int64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (error != std::errc() || end != text.data() + text.size() || count < 0 || count > layers) {
     throw UsageError(fmt::format("--gpu-layers {}: expected auto, or 0 to the model's {} layers", text, layers));
   }
+  return count;
+}
+
+// How many leading layers the cards take, the CPU the rest; "auto": as many as they have memory for.
+void place_layers(LoadedModel& loaded, const std::string& text, engine::RunnerOptions& runner) {
+  const int64_t layers = loaded.model.config().layers;
+  const std::optional<int64_t> given = gpu_layers(text, layers);
+  if (!given) return;
+  const int64_t count = *given;
   std::string reasons;
   for (const graph::Registry::Entry& entry : loaded.registry().entries()) {
     if (entry.backend != nullptr) {
@@ -268,6 +276,10 @@ LoadedModel::LoadedModel(const ModelOptions& options)
 graph::Registry& LoadedModel::registry() {
   if (!registry_) registry_.emplace(opening_.get());
   return *registry_;
+}
+
+void check_gpu_layers(const model::Model& model, const ModelOptions& options) {
+  gpu_layers(options.gpu_layers, model.config().layers);
 }
 
 int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context) {

@@ -81,6 +81,9 @@ class LoadedModel {
   graph::Registry& registry();
 };
 
+// --gpu-layers as the model allows. Errors: UsageError.
+void check_gpu_layers(const model::Model& model, const ModelOptions& options);
+
 // The tokens of context to run with: -c, or the model's own up to `default_context`.
 int64_t context_tokens(const LoadedModel& loaded, const ModelOptions& options, int64_t default_context);
 

@@ -1,5 +1,5 @@
-// `minfer serve MODEL`: an OpenAI-compatible server. It listens at once; the model is loaded by a thread of its own,
-// and /health says how far that is. The main thread waits for Ctrl-C or SIGTERM, gives running answers their time, and
+// `minfer serve MODEL`: an OpenAI-compatible server. It listens as soon as the files' headers and the options are found
+// right; the weights are loaded by a thread of its own, and /health says how far that is. The main thread waits for Ctrl-C or SIGTERM, gives running answers their time, and
 // ends. What it says goes to stderr.
 //
 // Exit codes: 0 where a signal came and every answer was given; 130 where some were abandoned, or the model was still
@@ -44,6 +44,9 @@ struct Options {
 
 // What is loaded, in the order of making.
 struct Serving {
+  ModelOptions target_options;
+  ModelOptions draft_options;
+  int64_t context = 0;  // tokens of each sequence
   std::unique_ptr<LoadedModel> target;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer;
   std::unique_ptr<LoadedModel> draft;
@@ -99,7 +102,7 @@ void set_template(server::ServedModel& served, const gguf::File& file, const Giv
 }
 
 std::shared_ptr<server::ServedModel> describe(const Options& options, const GivenTemplate& given,
-                                              const Serving& serving, const std::string& path, int64_t context) {
+                                              const Serving& serving, const std::string& path) {
   const model::Model& model = serving.target->model;
   auto served = std::make_shared<server::ServedModel>();
   served->name = served_name(options, path);
@@ -107,7 +110,7 @@ std::shared_ptr<server::ServedModel> describe(const Options& options, const Give
   served->architecture = model.file().metadata().find_string("general.architecture").value_or("");
   served->description = main_type(model.file());
   served->created = file_time(path);
-  served->context_tokens = context;
+  served->context_tokens = serving.context;
   served->trained_context = model.config().context_length;
   served->embedding_width = model.config().width;
   served->parallel = options.serve.parallel;
@@ -120,23 +123,34 @@ std::shared_ptr<server::ServedModel> describe(const Options& options, const Give
   return served;
 }
 
-// Everything from the file's header to the running engine. Errors: those of a command that loads a model.
-std::shared_ptr<const server::ServedModel> load(const Options& options, const GivenTemplate& given,
-                                                const std::string& path, Serving& serving, server::ServerState& state) {
-  ModelOptions target = options.model;
+// What files' headers and the options say, before the server listens: a user's mistake ends it at once. Errors: those
+// of a command that loads a model.
+void open_models(const Options& options, const std::string& path, Serving& serving) {
+  ModelOptions& target = serving.target_options = options.model;
   target.sequences = options.serve.parallel;
   target.outputs = options.serve.parallel * (1 + most_drafted(options.speculation));
   target.has_text = true;
   serving.target = std::make_unique<LoadedModel>([&path] { return gguf::File(path); }, target);
+  const LoadedModel& loaded = *serving.target;
+  check_gpu_layers(loaded.model, target);
+  serving.tokenizer = std::make_unique<tokenizer::Tokenizer>(model::read_vocab(loaded.model.file(), target.pre));
+  resolve_sampler(options.sampler, *serving.tokenizer);
+  serving.context = context_tokens(loaded, target, kDefaultContext);
+  serving.draft_options = options.model;
+  serving.draft_options.sequences = options.serve.parallel;
+  serving.draft = open_draft_model(options.speculation, serving.draft_options, loaded.model);
+}
+
+// The weights, and the running engine. Errors: those of a command that loads a model.
+std::shared_ptr<const server::ServedModel> load(const Options& options, const GivenTemplate& given,
+                                                const std::string& path, Serving& serving, server::ServerState& state) {
   LoadedModel& loaded = *serving.target;
-  serving.tokenizer = std::make_unique<tokenizer::Tokenizer>(model::read_vocab(loaded.model.file(), options.model.pre));
-  const int64_t context = context_tokens(loaded, target, kDefaultContext);
-  const auto served = describe(options, given, serving, path, context);
-  ModelOptions draft = options.model;
-  draft.sequences = options.serve.parallel;
-  serving.draft = open_draft_model(options.speculation, draft, loaded.model);
-  load_weights(loaded, target, context, [&state](double progress) { state.set_progress(progress); });
-  if (serving.draft != nullptr) load_draft_model(*serving.draft, draft, loaded, context);
+  const auto served = describe(options, given, serving, path);
+  load_weights(loaded, serving.target_options, serving.context,
+               [&state](double progress) { state.set_progress(progress); });
+  if (serving.draft != nullptr) {
+    load_draft_model(*serving.draft, serving.draft_options, loaded, serving.context);
+  }
   engine::BatcherOptions batcher;
   batcher.max_running = options.serve.parallel;
   batcher.max_waiting = options.serve.max_queue;
@@ -179,11 +193,12 @@ int serve(Options& options) {
   finish_serve_options(options.serve);
   const std::string path = find_model(options.model.model);
   const GivenTemplate given = read_given_template(options.serve.template_file);
+  Serving serving;
+  open_models(options, path, serving);
   raise_file_limit();
   InterruptGate gate;
   server::ServerState state;
   server::Metrics metrics;
-  Serving serving;
   server::openai::Endpoints endpoints({.model = [&state] { return state.model(); },
                                        .strict_fields = options.serve.strict_fields,
                                        .on_result =

@@ -137,6 +137,11 @@ ByteBpe::ByteBpe(const Vocab& vocab)
   }
 }
 
+bool ByteBpe::keeps_bytes() const {
+  if (rule_.normalize_nfc || lowercase_ || rule_.whole_characters) return false;
+  return std::all_of(byte_ids_.begin(), byte_ids_.end(), [](TokenId id) { return id >= 0; });
+}
+
 // What the rule does to a text before it is split.
 std::string_view ByteBpe::prepared(std::string_view text, Scratch& scratch) const {
   if (rule_.normalize_nfc) return normalize_nfc(text, scratch.normalized);

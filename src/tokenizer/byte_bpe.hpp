@@ -57,6 +57,8 @@ class ByteBpe {
   explicit ByteBpe(const Vocab& vocab);
 
   const PretokenizerRule& rule() const { return rule_; }
+  // Whether the tokens of a text stand for all of its bytes as they are.
+  bool keeps_bytes() const;
   // Appends the ids of well-formed `text`, which has no special tokens in it.
   void encode(std::string_view text, Scratch& scratch, std::vector<TokenId>& out) const;
   // Appends the bytes that a token stands for.

@@ -72,6 +72,7 @@ Tokenizer::Tokenizer(VocabData data)
       break;
   }
   set_defaults();
+  most_token_bytes_ = find_most_token_bytes();
 }
 
 // What the file leaves unsaid is what files of the kind mean.
@@ -104,6 +105,18 @@ void Tokenizer::set_defaults() {
       break;
   }
   if (add_eos) end_ = end;
+}
+
+std::optional<size_t> Tokenizer::find_most_token_bytes() const {
+  const VocabData& said = vocab_.data();
+  if (!said.lstrip.empty() || !said.rstrip.empty()) return std::nullopt;  // they take any amount of white space
+  const auto* bytes = std::get_if<std::unique_ptr<ByteBpe>>(&model_);
+  const bool keeps_bytes =
+      bytes != nullptr ? (*bytes)->keeps_bytes() : vocab_.kind() == VocabKind::sentencepiece;  // "▁" is the longer space
+  if (!keeps_bytes) return std::nullopt;
+  size_t most = 4;  // of a character that becomes the unknown token
+  for (size_t id = 0; id < vocab_.size(); ++id) most = std::max(most, vocab_.text(static_cast<TokenId>(id)).size());
+  return most;
 }
 
 Tokenizer::~Tokenizer() = default;

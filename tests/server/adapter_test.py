@@ -113,6 +113,16 @@ class Requests(unittest.TestCase):
         self.assertEqual(whole["choices"][0]["text"], answers[0]["choices"][0]["text"])
         self.assertNotEqual(self.answer()["choices"][0]["text"], whole["choices"][0]["text"])  # the command line's
 
+    def test_embeddings_have_them_too(self):
+        def embedding(**fields):
+            return self.post("/v1/embeddings", {"input": GOLDEN["prompt"], **fields})["data"][0]["embedding"]
+
+        with_a = embedding(lora=[{"id": 0}])
+        self.assertEqual(embedding(lora=[{"id": 1, "scale": 0.25}, {"id": 0}]), embedding())  # the command line's
+        self.assertEqual(len({str(vector) for vector in (with_a, embedding(), embedding(lora=[]))}), 3)
+        error = self.post("/v1/embeddings", {"input": "a", "lora": [{"id": 7}]})["error"]
+        self.assertEqual(error["param"], "lora[0].id")
+
     def test_what_a_wrong_one_is_told(self):
         error = self.answer(lora=[{"id": 2}])["error"]
         self.assertEqual(error["param"], "lora[0].id")

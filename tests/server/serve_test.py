@@ -117,6 +117,15 @@ class Starting(ServeTest):
             for file, code in ((template, 3), (Path(folder) / "none.jinja", 5)):
                 said = self.refused(code, str(file), model, "--port", "0", "--chat-template", str(file))
                 self.assertNotIn("listening", said)
+            broken = Path(folder) / "broken.gguf"
+            broken.write_bytes(b"GGUF\x03\0\0\0")
+            for code, says, *options in (
+                    (2, "--kv-type q7", "--kv-type", "q7"), (2, "--gpu-layers 1000", "--gpu-layers", "1000"),
+                    (2, "--speculate magic", "--speculate", "magic"), (2, "--draft-depth goes", "--draft-depth", "3"),
+                    (5, "none.gguf", "--speculate", "draft:./none.gguf"), (3, "broken.gguf", "--lora", str(broken)),
+                    (5, "/nowhere/a.gguf", "--lora", "/nowhere/a.gguf"), (3, "no-such-rule", "--pre", "no-such-rule")):
+                self.assertNotIn("listening", self.refused(code, says, model, "--port", "0", *options))
+            self.assertNotIn("listening", self.refused(3, "broken.gguf", str(broken), "--port", "0"))
         server = self.serve()
         port = server.address.rsplit(":", 1)[1]
         self.refused(5, f"port {port}", model, "--port", port)

@@ -109,6 +109,7 @@ void handle_embeddings(Service& service, const HttpRequest& http, const std::sha
     fail_field("dimensions",
                fmt::format("dimensions is {}; the model's embeddings have {}", *dimensions, served.embedding_width));
   }
+  const std::vector<float> adapter_scales = read_adapter_scales(fields, served);
   fields.ignore({"user"});
   fields.finish();
   const auto window = static_cast<size_t>(std::max<int64_t>(served.parallel, 1));
@@ -117,6 +118,7 @@ void handle_embeddings(Service& service, const HttpRequest& http, const std::sha
     engine::Request request;
     request.prompt = prompts[i];
     request.pooling = engine::Pooling::of_model;
+    request.adapter_scales = adapter_scales;
     job.parts.push_back({std::move(request)});
     if (i >= window) job.parts.back().after = i - window;
   }

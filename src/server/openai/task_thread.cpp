@@ -1,6 +1,7 @@
 // The thread and its queue. See task_thread.hpp.
 #include "server/openai/task_thread.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "server/api_error.hpp"
@@ -15,53 +16,61 @@ TaskThread::~TaskThread() {
 }
 
 void TaskThread::put(const std::shared_ptr<Responder>& responder, const std::string& param, Task task) {
-  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  const auto entry = std::make_shared<Entry>(Entry{std::move(task)});
+  // Before the entry can be run: what runs may set a callback of its own.
+  responder->on_gone([queue = std::weak_ptr<Queue>(queue_), mine = std::weak_ptr<Entry>(entry)] {
+    const auto waiting = queue.lock();
+    const auto gone = mine.lock();
+    if (waiting == nullptr || gone == nullptr) return;
+    const std::lock_guard lock(waiting->mutex);
+    gone->is_gone = true;
+    std::erase(waiting->entries, gone);
+  });
   {
-    const std::lock_guard lock(mutex_);
-    if (entries_.size() >= most_waiting_) {
-      throw ApiFailure(
-          {.status = 429,
-           .message = fmt::format("{} requests wait for {}; the limit is {}", entries_.size(), what_, most_waiting_),
-           .type = "rate_limit_error",
-           .param = param,
-           .code = "queue_full",
-           .retry_after_s = 1});
+    const std::lock_guard lock(queue_->mutex);
+    if (entry->is_gone) return;
+    if (queue_->entries.size() >= most_waiting_) {
+      throw ApiFailure({.status = 429,
+                        .message = fmt::format("{} requests wait for {}; the limit is {}", queue_->entries.size(),
+                                               what_, most_waiting_),
+                        .type = "rate_limit_error",
+                        .param = param,
+                        .code = "queue_full",
+                        .retry_after_s = 1});
     }
-    if (!stopped_) {
-      entries_.push_back({std::move(task), gone});
-      wake_.notify_one();
-      responder->on_gone([gone] { *gone = true; });
+    if (!queue_->is_stopped) {
+      queue_->entries.push_back(entry);
+      queue_->wake.notify_one();
       return;
     }
   }
-  task.refuse();
+  entry->task.refuse();
 }
 
 void TaskThread::run() {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(queue_->mutex);
   while (true) {
-    wake_.wait(lock, [this] { return stopped_ || !entries_.empty(); });
-    if (stopped_) return;
-    {
-      const Entry entry = std::move(entries_.front());
-      entries_.pop_front();
-      lock.unlock();
-      if (!*entry.gone) entry.task.run();
-    }
+    queue_->wake.wait(lock, [this] { return queue_->is_stopped || !queue_->entries.empty(); });
+    if (queue_->is_stopped) return;
+    auto entry = std::move(queue_->entries.front());
+    queue_->entries.pop_front();
+    lock.unlock();
+    entry->task.run();
+    entry.reset();
     lock.lock();
   }
 }
 
 void TaskThread::stop() {
-  std::deque<Entry> left;
+  std::deque<std::shared_ptr<Entry>> left;
   {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-    left.swap(entries_);
+    const std::lock_guard lock(queue_->mutex);
+    queue_->is_stopped = true;
+    left.swap(queue_->entries);
   }
-  wake_.notify_one();
+  queue_->wake.notify_one();
   if (thread_.joinable()) thread_.join();
-  for (const Entry& entry : left) entry.task.refuse();
+  for (const auto& entry : left) entry->task.refuse();
 }
 
 }  // namespace minfer::server::openai

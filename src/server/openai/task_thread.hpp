@@ -2,7 +2,6 @@
 // waits for it. What waits is limited; a client that goes away while it waits costs nothing more.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -28,26 +27,30 @@ class TaskThread {
   TaskThread(const TaskThread&) = delete;
   TaskThread& operator=(const TaskThread&) = delete;
 
-  // Any thread. The task is dropped where the client of `responder` goes before its turn. `param`: the field that asks
-  // for it. Errors: ApiFailure (429) where too many wait.
+  // Any thread. The task is dropped, and its place is free, where the client of `responder` goes before its turn.
+  // `param`: the field that asks for it. Errors: ApiFailure (429) where too many wait.
   void put(const std::shared_ptr<Responder>& responder, const std::string& param, Task task);
   // Ends what runs, and refuses what waits.
   void stop();
 
  private:
+  // A task and whether its client has gone; clients may go after this thread has, so they hold only this.
   struct Entry {
     Task task;
-    std::shared_ptr<std::atomic<bool>> gone;  // its client
+    bool is_gone = false;
+  };
+  struct Queue {
+    std::mutex mutex;
+    std::condition_variable wake;
+    std::deque<std::shared_ptr<Entry>> entries;
+    bool is_stopped = false;
   };
 
   void run();
 
   const size_t most_waiting_;
   const std::string what_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Entry> entries_;
-  bool stopped_ = false;
+  const std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
   std::thread thread_;
 };
 
