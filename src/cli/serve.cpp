@@ -1,6 +1,6 @@
 // `minfer serve MODEL`: an OpenAI-compatible server. It listens as soon as the files' headers and the options are found
-// right; the weights are loaded by a thread of its own, and /health says how far that is. The main thread waits for Ctrl-C or SIGTERM, gives running answers their time, and
-// ends. What it says goes to stderr.
+// right; the weights are loaded by a thread of its own, and /health says how far that is. The main thread waits for
+// Ctrl-C or SIGTERM, gives running answers their time, and ends. What it says goes to stderr.
 //
 // Exit codes: 0 where a signal came and every answer was given; 130 where some were abandoned, or the model was still
 // being loaded; otherwise as for all commands.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <thread>
 
 #include "base/error.hpp"
 #include "base/log.hpp"
@@ -14,6 +15,8 @@ namespace minfer::tokenizer {
 namespace {
 
 constexpr size_t kMergesAtOnce = 256;
+constexpr size_t kMergesARound = size_t{1} << 16;
+constexpr int kMostThreads = 4;
 
 struct SplitMerge {
   std::string_view left;
@@ -72,27 +75,66 @@ MergeTable::MergeTable(const Vocab& vocab, const std::vector<std::string_view>& 
   }
   slots_.resize(std::bit_ceil(merges.size() * 2 + 2));
   const std::span<const std::string_view> all = merges;
-  MergeBlock block;
-  for (size_t begin = 0; begin < all.size(); begin += kMergesAtOnce) {
-    const size_t count = std::min(kMergesAtOnce, all.size() - begin);
-    block.read(vocab, all.subspan(begin, count), begin);
-    for (size_t index = 0; index < count; ++index) {
-      __builtin_prefetch(&slots_[first_slot(block.ids[3 * index], block.ids[3 * index + 1])]);
-    }
-    for (size_t index = 0; index < count; ++index) {
-      insert({block.ids[3 * index], block.ids[3 * index + 1], static_cast<uint32_t>(begin + index),
-              block.ids[3 * index + 2]});
-    }
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  ThreadPool pool(all.size() < kMergesARound ? 1 : std::clamp(cores, 1, kMostThreads));
+  std::vector<Slot> found(std::min(kMergesARound, all.size()));
+  for (size_t begin = 0; begin < all.size(); begin += kMergesARound) {
+    const size_t count = std::min(kMergesARound, all.size() - begin);
+    insert_round(pool, vocab, all.subspan(begin, count), begin, std::span(found).first(count));
   }
 }
 
-void MergeTable::insert(const Slot& merge) {
-  size_t slot = first_slot(merge.left, merge.right);
-  while (slots_[slot].left >= 0 && (slots_[slot].left != merge.left || slots_[slot].right != merge.right)) {
-    slot = (slot + 1) & (slots_.size() - 1);
+void MergeTable::insert_round(ThreadPool& pool, const Vocab& vocab, std::span<const std::string_view> merges,
+                              size_t first_rank, std::span<Slot> found) {
+  std::array<std::vector<Slot>, kMostThreads> left_over;
+  pool.run([&](Worker& worker) {
+    MergeBlock block;
+    worker.parallel_for(static_cast<int64_t>(merges.size()), kMergesAtOnce, [&](int64_t from, int64_t to) {
+      const auto begin = static_cast<size_t>(from);
+      const size_t count = static_cast<size_t>(to) - begin;
+      block.read(vocab, merges.subspan(begin, count), first_rank + begin);
+      for (size_t index = 0; index < count; ++index) {
+        const TokenId* ids = &block.ids[3 * index];
+        found[begin + index] = {ids[0], ids[1], static_cast<uint32_t>(first_rank + begin + index), ids[2]};
+      }
+    });
+    const auto parts = static_cast<size_t>(worker.count());
+    const auto part = static_cast<size_t>(worker.index());
+    left_over[part] = insert_part(found, slots_.size() * part / parts, slots_.size() * (part + 1) / parts);
+  });
+  for (const std::vector<Slot>& merges_left : left_over) {
+    for (const Slot& merge : merges_left) insert(merge, first_slot(merge.left, merge.right), slots_.size() * 2);
   }
-  // Listed twice: the first has the better rank.
-  if (slots_[slot].left < 0) slots_[slot] = merge;
+}
+
+// Inserts those whose first slot is in [begin, end). Returns those that find no place there, in their order.
+std::vector<MergeTable::Slot> MergeTable::insert_part(std::span<const Slot> merges, size_t begin, size_t end) {
+  constexpr size_t kAhead = 16;
+  std::vector<Slot> left_over;
+  for (size_t index = 0; index < merges.size(); ++index) {
+    if (index + kAhead < merges.size()) {
+      const Slot& later = merges[index + kAhead];
+      __builtin_prefetch(&slots_[first_slot(later.left, later.right)]);
+    }
+    const Slot& merge = merges[index];
+    const size_t slot = first_slot(merge.left, merge.right);
+    if (slot >= begin && slot < end && !insert(merge, slot, end)) left_over.push_back(merge);
+  }
+  return left_over;
+}
+
+// Whether there was a place from `slot` on before `end`, which may be beyond the last slot: the first ones follow it.
+bool MergeTable::insert(const Slot& merge, size_t slot, size_t end) {
+  for (; slot < end; ++slot) {
+    Slot& entry = slots_[slot & (slots_.size() - 1)];
+    // Listed twice: the first has the better rank.
+    if (entry.left == merge.left && entry.right == merge.right) return true;
+    if (entry.left < 0) {
+      entry = merge;
+      return true;
+    }
+  }
+  return false;
 }
 
 size_t MergeTable::first_slot(TokenId left, TokenId right) const {

@@ -9,10 +9,12 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/thread_pool.hpp"
 #include "tokenizer/merge.hpp"
 #include "tokenizer/pretokenizer.hpp"
 #include "tokenizer/space_cuts.hpp"
@@ -23,7 +25,8 @@ namespace minfer::tokenizer {
 
 constexpr size_t kMaxMerges = size_t{1} << 24;
 
-// The merge list by pair of ids: open addressing, at most half full.
+// The merge list by pair of ids: open addressing, at most half full. Made by some threads, a round of merges after the
+// other: they look up the tokens of blocks, then each inserts what begins in its part of the slots.
 class MergeTable {
  public:
   // Errors: invalid_input naming a merge that is malformed or names a text that is no token.
@@ -37,7 +40,11 @@ class MergeTable {
     uint32_t rank = 0;
     TokenId merged = -1;
   };
-  void insert(const Slot& merge);
+  // `found`: room for the merges, with their tokens.
+  void insert_round(ThreadPool& pool, const Vocab& vocab, std::span<const std::string_view> merges, size_t first_rank,
+                    std::span<Slot> found);
+  std::vector<Slot> insert_part(std::span<const Slot> merges, size_t begin, size_t end);
+  bool insert(const Slot& merge, size_t slot, size_t end);
   size_t first_slot(TokenId left, TokenId right) const;
   std::vector<Slot> slots_;
 };

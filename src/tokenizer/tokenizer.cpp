@@ -111,8 +111,8 @@ std::optional<size_t> Tokenizer::find_most_token_bytes() const {
   const VocabData& said = vocab_.data();
   if (!said.lstrip.empty() || !said.rstrip.empty()) return std::nullopt;  // they take any amount of white space
   const auto* bytes = std::get_if<std::unique_ptr<ByteBpe>>(&model_);
-  const bool keeps_bytes =
-      bytes != nullptr ? (*bytes)->keeps_bytes() : vocab_.kind() == VocabKind::sentencepiece;  // "▁" is the longer space
+  const bool keeps_bytes = bytes != nullptr ? (*bytes)->keeps_bytes()
+                                            : vocab_.kind() == VocabKind::sentencepiece;  // "▁" is the longer space
   if (!keeps_bytes) return std::nullopt;
   size_t most = 4;  // of a character that becomes the unknown token
   for (size_t id = 0; id < vocab_.size(); ++id) most = std::max(most, vocab_.text(static_cast<TokenId>(id)).size());

@@ -289,6 +289,23 @@ TEST(Encode, SpecialTokensTakeWhiteSpaceWhereTheFileSays) {
   EXPECT_THAT(tokenizer.encode("a \n</s>a", {.parse_special = true}), ElementsAre(262, 2, 262));
 }
 
+TEST(Encode, SizeBoundsTheTokensWhereTextKeepsItsBytes) {
+  const Words bytes = byte_words();
+  const Tokenizer plain(bytes.data);
+  EXPECT_EQ(plain.most_token_bytes(), 11U);  // <|im_end|>x
+  const Words runs = sentence_words();
+  const Tokenizer sentences(runs.data);
+  EXPECT_EQ(sentences.most_token_bytes(), 6U);  // <0x00>, as it is written
+  const Words normalized = byte_words("command-r");
+  EXPECT_FALSE(Tokenizer(normalized.data).most_token_bytes());
+  Words stripping = byte_words();
+  stripping.data.rstrip = {262};
+  EXPECT_FALSE(Tokenizer(stripping.data).most_token_bytes());
+  Words lacking = byte_words();
+  lacking.data.tokens[7] = "other";
+  EXPECT_FALSE(Tokenizer(lacking.data).most_token_bytes());  // a byte without a token is left out
+}
+
 TEST(Decode, SpacesAndControlTokens) {
   const Words words = sentence_words();
   const Tokenizer tokenizer(words.data);

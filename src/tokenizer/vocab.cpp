@@ -71,12 +71,11 @@ int parse_byte_token(std::string_view text) {
 
 TextIndex::TextIndex(size_t max_entries) : slots_(std::bit_ceil(max_entries * 2 + 2), Slot{0, -1}) {}
 
-TokenId TextIndex::insert(const std::vector<std::string_view>& texts, TokenId id) {
+TokenId TextIndex::insert(const std::vector<std::string_view>& texts, TokenId id, uint64_t hash) {
   const std::string_view text = texts[static_cast<size_t>(id)];
-  const uint64_t key = hash(text);
-  const auto tag = static_cast<uint32_t>(key >> 32);
+  const auto tag = static_cast<uint32_t>(hash >> 32);
   const size_t mask = slots_.size() - 1;
-  for (size_t slot = key & mask;; slot = (slot + 1) & mask) {
+  for (size_t slot = hash & mask;; slot = (slot + 1) & mask) {
     Slot& entry = slots_[slot];
     if (entry.id < 0) {
       entry = {tag, id};
@@ -177,13 +176,21 @@ void Vocab::rewrite_space_runs() {
 }
 
 void Vocab::index_texts() {
+  constexpr size_t kBlock = 64;
+  std::array<uint64_t, kBlock> hashes;
   for (size_t id = 0; id < texts_.size(); ++id) {
+    if (id % kBlock == 0) {
+      for (size_t i = id; i < std::min(id + kBlock, texts_.size()); ++i) {
+        hashes[i - id] = TextIndex::hash(texts_[i]);
+        index_.prefetch(hashes[i - id]);
+      }
+    }
     const std::string_view text = texts_[id];
     if (text.size() > kMaxTokenBytes) {
       fail(ErrorCode::invalid_input, "token {} has {} bytes; the limit is {}", id, text.size(), kMaxTokenBytes);
     }
     if (text.empty()) continue;  // a placeholder: no text can produce it
-    const TokenId first = index_.insert(texts_, static_cast<TokenId>(id));
+    const TokenId first = index_.insert(texts_, static_cast<TokenId>(id), hashes[id % kBlock]);
     if (first != static_cast<TokenId>(id)) {
       fail(ErrorCode::invalid_input, "tokens {} and {} have the same text '{}'; each text must be unique", first, id,
            text);

@@ -47,7 +47,7 @@ class TextIndex {
  public:
   explicit TextIndex(size_t max_entries);
   // Adds texts[id]; returns id, or the id that has the same text already.
-  TokenId insert(const std::vector<std::string_view>& texts, TokenId id);
+  TokenId insert(const std::vector<std::string_view>& texts, TokenId id, uint64_t hash);
   // The id of `text`, or -1.
   TokenId find(const std::vector<std::string_view>& texts, std::string_view text) const {
     return find(texts, text, hash(text));

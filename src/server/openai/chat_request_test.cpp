@@ -186,14 +186,19 @@ TEST(ChatRequest, Limits) {
   EXPECT_EQ(reader.read(with(R"("logprobs": false)")).top_logprobs, -1);
   EXPECT_THAT(reader.failure(with(R"("logprobs": true, "top_logprobs": 21)")), HasSubstr("400 top_logprobs -:"));
   EXPECT_THAT(reader.failure(with(R"("top_logprobs": 2)")), HasSubstr("goes with logprobs true"));
-  const std::string text(2000, 'x');
-  EXPECT_EQ(failure_of([&] {
-              const ChatRequest request =
-                  reader.read(R"({"messages": [{"role": "user", "content": ")" + text + R"("}]})");
-              prepare_chat(reader.model, request);
-            }),
+  const auto failure_of_text = [&](size_t bytes) {
+    const std::string text(bytes, 'x');
+    return failure_of([&] {
+      prepare_chat(reader.model, reader.read(R"({"messages": [{"role": "user", "content": ")" + text + R"("}]})"));
+    });
+  };
+  EXPECT_EQ(failure_of_text(2000),
             "400 messages context_length_exceeded: the prompt has 2041 tokens, the context 1000; shorten it, or start "
             "the server with a larger --ctx");
+  // Tokens have 11 bytes at most.
+  EXPECT_EQ(failure_of_text(20000),
+            "400 messages context_length_exceeded: the prompt has 20050 bytes, at least 1823 tokens, the context 1000; "
+            "shorten it, or start the server with a larger --ctx");
 }
 
 TEST(ChatRequest, WrongMessagesAreNamed) {

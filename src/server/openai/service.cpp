@@ -84,12 +84,13 @@ void check_prompt_bytes(size_t bytes, const ServedModel& model, const std::strin
   if (!most) return;
   const size_t least = (bytes + *most - 1) / *most;
   if (static_cast<int64_t>(least) <= model.context_tokens) return;
-  throw ApiFailure({.status = 400,
-                    .message = fmt::format("the prompt has {} bytes, at least {} tokens, the context {}; shorten it, or "
-                                           "start the server with a larger --ctx",
-                                           bytes, least, model.context_tokens),
-                    .param = param,
-                    .code = "context_length_exceeded"});
+  throw ApiFailure(
+      {.status = 400,
+       .message = fmt::format("the prompt has {} bytes, at least {} tokens, the context {}; shorten it, or "
+                              "start the server with a larger --ctx",
+                              bytes, least, model.context_tokens),
+       .param = param,
+       .code = "context_length_exceeded"});
 }
 
 std::vector<int32_t> read_token_ids(const std::vector<chat::Value>& ids, const std::string& path,

@@ -20,11 +20,12 @@ struct Busy {
   TaskThread thread{2, "a turn"};
 
   Busy() {
-    thread.put(std::make_shared<test::RecordingResponder>(), "", {[this] {
-                                                                    started.set_value();
-                                                                    go_on.get_future().wait();
-                                                                  },
-                                                                  [] {}});
+    thread.put(std::make_shared<test::RecordingResponder>(), "",
+               {[this] {
+                  started.set_value();
+                  go_on.get_future().wait();
+                },
+                [] {}});
     started.get_future().wait();
   }
   std::shared_ptr<test::RecordingResponder> put(int number) {
