@@ -18,50 +18,14 @@ namespace {
 using ::minfer::error_of;
 
 constexpr double kExact = 2e-5;  // of the largest logit, as golden_test
-constexpr size_t kCompared = 4;
 
-struct Adapted {
-  Adapted(const std::string& name, const std::string& isa, int threads, const engine::RunnerOptions& options)
-      : golden(read_json(golden_path("tiny/" + name + ".lora.json"))),
-        model(gguf::File(golden_path("tiny/" + name + ".gguf"))),
-        registry(cpu_factory(), {threads, isa}) {
-    for (const auto& file : golden.at("adapters")) {
-      model.add_adapter(gguf::File(golden_path("tiny/" + file.get<std::string>())), 1.0F);
-    }
-    runner = std::make_unique<engine::Runner>(model, registry.preferred(), options, nullptr);
-    prompt = golden.at("prompt").get<std::vector<int32_t>>();
-  }
+struct Running : Adapted {
+  Running(const std::string& name, const std::string& isa, int threads, const engine::RunnerOptions& options)
+      : Adapted(name), registry(cpu_factory(), {threads, isa}), runner(model, registry.preferred(), options, {}) {}
 
-  nlohmann::json golden;
-  model::Model model;
   graph::Registry registry;
-  std::unique_ptr<engine::Runner> runner;
-  std::vector<int32_t> prompt;
+  engine::Runner runner;
 };
-
-struct Trace {
-  std::vector<std::vector<float>> logits;
-  std::vector<int32_t> greedy;
-};
-
-Trace run(Adapted& adapted, std::span<const float> scales, size_t steps) {
-  Trace result;
-  engine::Sequence sequence(adapted.runner->cache(), false, scales);
-  int32_t next = -1;
-  engine::append_scored(*adapted.runner, sequence, adapted.prompt, 0,
-                        [&](int64_t index, std::span<const float> logits) {
-                          if (static_cast<size_t>(index) + kCompared < adapted.prompt.size()) return;
-                          result.logits.emplace_back(logits.begin(), logits.end());
-                          next = argmax(logits);
-                        });
-  while (result.greedy.size() < steps) {
-    result.greedy.push_back(next);
-    const auto logits = engine::append(*adapted.runner, sequence, {&next, 1});
-    if (result.greedy.size() <= kCompared) result.logits.emplace_back(logits.begin(), logits.end());
-    next = argmax(logits);
-  }
-  return result;
-}
 
 class AdapterRun : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
@@ -74,13 +38,13 @@ TEST_P(AdapterRun, MatchesPeftAtEveryScale) {
     for (const bool fuse : {true, false}) {
       auto options = exact_options(64, batch);
       options.fuse = fuse;
-      Adapted adapted(name(), isa(), 2, options);
+      Running adapted(name(), isa(), 2, options);
       for (const auto& expected : adapted.golden.at("runs")) {
         const auto scales = expected.at("scales").get<std::vector<float>>();
         SCOPED_TRACE(fmt::format("steps of {}, scales {}", batch, expected.at("scales").dump()));
         const auto greedy = expected.at("greedy").get<std::vector<int32_t>>();
         const auto rows = expected.at("logits").get<std::vector<std::vector<float>>>();
-        const Trace actual = run(adapted, scales, greedy.size());
+        const Trace actual = trace(adapted.runner, adapted.prompt, greedy.size(), scales);
         ASSERT_EQ(actual.logits.size(), rows.size());
         for (size_t i = 0; i < rows.size(); ++i) EXPECT_LE(relative_error(actual.logits[i], rows[i]), kExact) << i;
         EXPECT_EQ(actual.greedy, greedy);
@@ -90,8 +54,9 @@ TEST_P(AdapterRun, MatchesPeftAtEveryScale) {
 }
 
 TEST_P(AdapterRun, NothingOfAnAdapterIsTheModelItself) {
-  Adapted adapted(name(), isa(), 1, exact_options(64, 64));
-  const Trace none = run(adapted, std::vector<float>(adapted.model.adapters().size(), 0.0F), kCompared);
+  Running adapted(name(), isa(), 1, exact_options(64, 64));
+  const Trace none =
+      trace(adapted.runner, adapted.prompt, kCompared, std::vector<float>(adapted.model.adapters().size(), 0.0F));
   Loaded plain(golden_path("tiny/" + name() + ".gguf"), isa(), 1, exact_options(64, 64));
   engine::Sequence sequence(plain.runner.cache());
   std::vector<std::vector<float>> rows;
@@ -103,8 +68,8 @@ TEST_P(AdapterRun, NothingOfAnAdapterIsTheModelItself) {
 }
 
 TEST_P(AdapterRun, BitsDoNotDependOnTheAdaptersOfOthers) {
-  Adapted adapted(name(), isa(), 2, exact_options(64, 64, 3));
-  engine::Runner& runner = *adapted.runner;
+  Running adapted(name(), isa(), 2, exact_options(64, 64, 3));
+  engine::Runner& runner = adapted.runner;
   const auto runs = adapted.golden.at("runs");
   std::vector<std::vector<float>> all_scales;
   for (size_t i = 0; i < 3; ++i) all_scales.push_back(runs[i].at("scales").get<std::vector<float>>());
@@ -140,13 +105,13 @@ INSTANTIATE_TEST_SUITE_P(Tiny, AdapterRun,
                          [](const auto& row) { return std::get<0>(row.param) + "_" + std::get<1>(row.param); });
 
 TEST(AdapterPrefix, IsSharedAmongEqualScalesOnly) {
-  Adapted adapted("llama", "", 1, exact_options(256, 256, 4));
-  engine::KvCache& cache = adapted.runner->cache();
+  Running adapted("llama", "", 1, exact_options(256, 256, 4));
+  engine::KvCache& cache = adapted.runner.cache();
   std::vector<int32_t> prompt(130, 7);
   const float one[] = {1.0F, 0.0F};
   const float other[] = {0.0F, 1.0F};
   engine::Sequence first(cache, true, one);
-  engine::append(*adapted.runner, first, prompt);
+  engine::append(adapted.runner, first, prompt);
   EXPECT_EQ(engine::Sequence(cache, true, one).reuse_prefix(prompt), 128);
   EXPECT_EQ(engine::Sequence(cache, true, other).reuse_prefix(prompt), 0);
   EXPECT_EQ(engine::Sequence(cache, true).reuse_prefix(prompt), 0) << "both at 1";

@@ -102,8 +102,9 @@ struct Scenario {
   Tokens (*run)(engine::Runner& runner, const Tokens& prompt);
   bool is_golden;  // its tokens are transformers'
   bool fuse;
-  bool split;         // the first layer on the CPU
-  std::string model;  // a tiny one of F32; or SHAPE:MIX, a synthetic one with a cache of f16
+  bool split;  // the first layer on the CPU
+  std::string
+      model;  // a tiny one of F32, NAME.lora with an adapter; or SHAPE:MIX, a synthetic one, with a cache of f16
   std::vector<std::string> sites;
   bool is_synthetic() const { return model.find(':') != std::string::npos; }
   friend void PrintTo(const Scenario& row, std::ostream* out) { *out << row.name; }
@@ -169,6 +170,7 @@ const std::vector<Scenario>& scenarios() {
        {"experts/entry", "experts/entry_glu", "experts/group", "experts/route", "experts/sum"}},
       {"Latent", run_greedy, true, true, false, "deepseek2", {"rows/join_heads"}},
       {"LayerNorms", run_greedy, true, true, false, "starcoder2", {"rows/activate", "rows/layer_norm"}},
+      {"Adapted", run_greedy, false, true, false, "llama.lora", {"rows/adapter_scale"}},
       {"Scaled", run_greedy, true, true, false, "cohere2", {"rows/scale"}},
       {"QuantizedExperts",
        run_short,
@@ -206,8 +208,10 @@ class Subject {
  public:
   explicit Subject(const Scenario& scenario) : scenario_(scenario) {
     if (scenario.is_synthetic()) file_.emplace(scenario.model);
-    model_.emplace(gguf::File(file_ ? file_->path() : golden_path("tiny/" + scenario.model + ".gguf")));
-    prompt_ = file_ ? some_ids(40, model_->config().vocabulary) : golden(scenario.model).prompt;
+    const std::string tiny = scenario.model.substr(0, scenario.model.find(".lora"));
+    model_.emplace(gguf::File(file_ ? file_->path() : golden_path("tiny/" + tiny + ".gguf")));
+    if (tiny != scenario.model) model_->add_adapter(gguf::File(golden_path("tiny/" + tiny + ".a.lora.gguf")), 1.0F);
+    prompt_ = file_ ? some_ids(40, model_->config().vocabulary) : golden(tiny).prompt;
     if (scenario.split) cpu_ = device_factories().back().create({1, "scalar"});
   }
 

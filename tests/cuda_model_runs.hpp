@@ -15,7 +15,6 @@
 namespace minfer::test {
 
 inline constexpr int64_t kContext = 256;
-inline constexpr size_t kCompared = 4;  // of the golden files: prompt positions, and as many decode steps
 
 // The site at which calls of the card fail; "": none.
 inline std::string& failing_site() {
@@ -42,30 +41,6 @@ inline Golden golden(const std::string& variant) {
   Golden result{json.at("prompt").get<std::vector<int32_t>>(), json.at("greedy").get<std::vector<int32_t>>(),
                 json.at("prompt_logits").get<std::vector<std::vector<float>>>()};
   for (const auto& row : json.at("decode_logits")) result.logits.push_back(row.get<std::vector<float>>());
-  return result;
-}
-
-// Logits of the prompt's last positions and of the first steps, and the greedy continuation.
-struct Trace {
-  std::vector<std::vector<float>> logits;
-  std::vector<int32_t> greedy;
-};
-
-inline Trace trace(engine::Runner& runner, const std::vector<int32_t>& prompt, size_t steps) {
-  Trace result;
-  engine::Sequence sequence(runner.cache());
-  int32_t next = -1;
-  engine::append_scored(runner, sequence, prompt, 0, [&](int64_t index, std::span<const float> logits) {
-    if (static_cast<size_t>(index) + kCompared < prompt.size()) return;
-    result.logits.emplace_back(logits.begin(), logits.end());
-    next = argmax(logits);
-  });
-  while (result.greedy.size() < steps) {
-    result.greedy.push_back(next);
-    const auto logits = engine::append(runner, sequence, {&next, 1});
-    if (result.greedy.size() <= kCompared) result.logits.emplace_back(logits.begin(), logits.end());
-    next = argmax(logits);
-  }
   return result;
 }
 

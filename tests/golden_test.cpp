@@ -21,7 +21,6 @@ namespace {
 constexpr double kExact = 2e-5;
 constexpr double kHalfCache = 5e-3;
 constexpr int64_t kContext = 128;
-constexpr size_t kCompared = 4;  // prompt positions, and as many decode steps
 
 const std::vector<std::string> kVariants = {"llama",
                                             "llama_rope_llama3",
@@ -75,36 +74,10 @@ const Golden& golden(const std::string& variant) {
   return slot;
 }
 
-struct Trace {
-  std::vector<std::vector<float>> logits;  // as in Golden
-  std::vector<int32_t> greedy;
-};
-
-// The prompt in steps of the runner's batch, then `steps` greedy tokens.
-Trace run(Loaded& loaded, const Golden& golden, size_t steps) {
-  Trace result;
-  engine::Sequence sequence(loaded.runner.cache());
-  const auto& prompt = golden.prompt;
-  int32_t next = -1;
-  engine::append_scored(loaded.runner, sequence, prompt, 0, [&](int64_t index, std::span<const float> logits) {
-    if (static_cast<size_t>(index) + kCompared >= prompt.size()) {
-      result.logits.emplace_back(logits.begin(), logits.end());
-      next = argmax(logits);
-    }
-  });
-  while (result.greedy.size() < steps) {
-    result.greedy.push_back(next);
-    const auto logits = engine::append(loaded.runner, sequence, {&next, 1});
-    if (result.greedy.size() <= kCompared) result.logits.emplace_back(logits.begin(), logits.end());
-    next = argmax(logits);
-  }
-  return result;
-}
-
 Trace run(const std::string& variant, const std::string& isa, int threads, const engine::RunnerOptions& options,
           size_t steps) {
   Loaded loaded(golden_path("tiny/" + variant + ".gguf"), isa, threads, options);
-  return run(loaded, golden(variant), steps);
+  return trace(loaded.runner, golden(variant).prompt, steps);
 }
 
 double worst_error(const Trace& actual, const std::vector<std::vector<float>>& expected) {

@@ -1,5 +1,5 @@
-// What the tests that run whole models share: golden files, a model on the CPU with one instruction set, and distances
-// between logits. A Loaded owns everything that its runner needs; one thread uses it.
+// What the tests that run whole models share: golden files, a model on the CPU with one instruction set, greedy runs,
+// and distances between logits. A Loaded owns everything that its runner needs; one thread uses it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -103,9 +103,53 @@ struct Loaded {
   engine::Runner runner;
 };
 
+// A tiny model with the adapters of its golden file <name>.lora.json, each at 1.
+struct Adapted {
+  explicit Adapted(const std::string& name)
+      : golden(read_json(golden_path("tiny/" + name + ".lora.json"))),
+        model(gguf::File(golden_path("tiny/" + name + ".gguf"))),
+        prompt(golden.at("prompt").get<std::vector<int32_t>>()) {
+    for (const auto& file : golden.at("adapters")) {
+      model.add_adapter(gguf::File(golden_path("tiny/" + file.get<std::string>())), 1.0F);
+    }
+  }
+
+  nlohmann::json golden;
+  model::Model model;
+  std::vector<int32_t> prompt;
+};
+
 // The index of the largest, the lowest on ties.
 inline int32_t argmax(std::span<const float> values) {
   return static_cast<int32_t>(std::max_element(values.begin(), values.end()) - values.begin());
+}
+
+inline constexpr size_t kCompared = 4;  // of the golden files: prompt positions, and as many decode steps
+
+// Logits of the prompt's last positions and of the first steps, and the greedy continuation.
+struct Trace {
+  std::vector<std::vector<float>> logits;
+  std::vector<int32_t> greedy;
+};
+
+// The prompt in steps of the runner's batch, then `steps` greedy tokens. `scales`: of the model's adapters.
+inline Trace trace(engine::Runner& runner, const std::vector<int32_t>& prompt, size_t steps,
+                   std::span<const float> scales = {}) {
+  Trace result;
+  engine::Sequence sequence(runner.cache(), false, scales);
+  int32_t next = -1;
+  engine::append_scored(runner, sequence, prompt, 0, [&](int64_t index, std::span<const float> logits) {
+    if (static_cast<size_t>(index) + kCompared < prompt.size()) return;
+    result.logits.emplace_back(logits.begin(), logits.end());
+    next = argmax(logits);
+  });
+  while (result.greedy.size() < steps) {
+    result.greedy.push_back(next);
+    const auto logits = engine::append(runner, sequence, {&next, 1});
+    if (result.greedy.size() <= kCompared) result.logits.emplace_back(logits.begin(), logits.end());
+    next = argmax(logits);
+  }
+  return result;
 }
 
 inline float largest_magnitude(std::span<const float> values) {

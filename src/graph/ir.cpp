@@ -38,6 +38,15 @@ int64_t row_count(Rows rows, const StepShape& shape) {
   return rows == Rows::tokens ? shape.tokens : shape.outputs;
 }
 
+int64_t adapters_read(const Graph& graph) {
+  int64_t count = 0;
+  for (const Node& node : graph.nodes) {
+    const auto* scale = std::get_if<AdapterScaleAttributes>(&node.attributes);
+    if (scale != nullptr) count = std::max<int64_t>(count, scale->adapter + 1);
+  }
+  return count;
+}
+
 int64_t row_count(const ValueType& type, const StepShape& shape) {
   return row_count(type.rows, shape) * rows_each(type);
 }

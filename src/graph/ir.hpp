@@ -138,6 +138,8 @@ std::string_view rows_name(Rows rows);
 
 // Height of a value in a step of `shape`.
 int64_t row_count(Rows rows, const StepShape& shape);
+// How many adapters' scales each sequence of a step has to tell: up to the last one that a node reads.
+int64_t adapters_read(const Graph& graph);
 int64_t row_count(const ValueType& type, const StepShape& shape);
 // Matrix rows of a value for each row of the step.
 int64_t rows_each(const ValueType& type);

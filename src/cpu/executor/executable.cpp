@@ -26,10 +26,8 @@ CpuExecutable::CpuExecutable(graph::Graph graph, graph::MemoryPlan plan, Isa isa
     const OpRow* row = find_op(node.op);
     check(row != nullptr, "the CPU was given a node that it does not run");
     rows_.push_back(row);
-    if (const auto* scale = std::get_if<graph::AdapterScaleAttributes>(&node.attributes)) {
-      adapters_read_ = std::max(adapters_read_, static_cast<size_t>(scale->adapter) + 1);
-    }
   }
+  adapters_read_ = static_cast<size_t>(graph::adapters_read(graph_));
   state_.isa = isa;
   state_.graph = &graph_;
   state_.weights = &weights;

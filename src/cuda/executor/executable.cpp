@@ -46,6 +46,8 @@ StepLayout::StepLayout(const graph::Graph& graph, const graph::KvSpec& kv) {
     sequences[group] = take(shape.tokens, sizeof(SequenceInfo));  // under --strict each row is one
     page_count += most_sequences * ((kv.sequence_tokens + graph::kPageTokens - 1) / graph::kPageTokens);
   }
+  adapters = graph::adapters_read(graph);
+  adapter_scales = take(adapters * shape.tokens, sizeof(float));
   mirror = take(1, sizeof(Drawn*));
   top_mirror = take(1, sizeof(TokenLogprob*));
   pages = take(page_count, kInt);
@@ -138,6 +140,7 @@ void CudaExecutable::place(const CudaWeights& weights) {
   state_.arena = workspace_.arena().data();
   state_.offsets = plan_.offsets.data();
   state_.frequencies = at<const float>(frequencies_.data(), 0);
+  state_.adapter_scales = at<const float>(device_data_, layout_.adapter_scales);
   state_.inputs = {at<const int32_t>(device_data_, layout_.token_ids),
                    at<const int32_t>(device_data_, layout_.positions),
                    at<const int32_t>(device_data_, layout_.output_rows)};
@@ -231,6 +234,12 @@ void CudaExecutable::bind_sequence(const graph::SequenceStep& sequence, int32_t 
   for (int64_t i = 0; i < sequence.rows; ++i) {
     positions[i] = static_cast<int32_t>(sequence.first_position + i);
     row_sequence[i] = index;
+  }
+  check(static_cast<int64_t>(sequence.adapter_scales.size()) >= layout_.adapters,
+        "a sequence that does not say how much of an adapter it gets");
+  for (int64_t adapter = 0; adapter < layout_.adapters; ++adapter) {
+    float* scales = at<float>(host_data_, layout_.adapter_scales) + adapter * graph_.shape.tokens;
+    std::fill_n(scales + sequence.first_row, sequence.rows, sequence.adapter_scales[static_cast<size_t>(adapter)]);
   }
   const int64_t end_page = (sequence.first_position + sequence.rows - 1) / graph::kPageTokens + 1;
   int32_t* page_ids = at<int32_t>(host_data_, layout_.pages);

@@ -26,10 +26,12 @@ struct StepLayout {
   StepLayout(const graph::Graph& graph, const graph::KvSpec& kv);
   int64_t token_ids, positions, output_rows, row_sequence;  // offsets in bytes
   std::array<int64_t, graph::kMaxKvGroups> slots, sequences;
-  int64_t mirror;      // offset; the address of `drawn` on the host
-  int64_t top_mirror;  // offset; that of `top`
-  int64_t pages;       // offset; all tables of all groups
-  int64_t page_count;  // capacity
+  int64_t adapters;        // that the graph reads
+  int64_t adapter_scales;  // offset; of each adapter, one float a token
+  int64_t mirror;          // offset; the address of `drawn` on the host
+  int64_t top_mirror;      // offset; that of `top`
+  int64_t pages;           // offset; all tables of all groups
+  int64_t page_count;      // capacity
   // Not fetched as they are.
   int64_t draws;       // offset; one SamplingRow an output
   int64_t edits;       // offset of the rows' edits

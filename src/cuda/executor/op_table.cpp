@@ -30,6 +30,7 @@ constexpr OpRow kRows[] = {
     {graph::Op::norm_linear_glu, normed_unsupported, run_norm_linear_glu},
     {graph::Op::add, always, run_add},
     {graph::Op::scale, always, run_scale},
+    {graph::Op::adapter_scale, always, run_adapter_scale},
     {graph::Op::rope_angles, always, run_rope_angles},
     {graph::Op::rope, always, run_rope},
     {graph::Op::join_heads, always, run_join_heads},

@@ -25,6 +25,7 @@ struct StepState {
   const int64_t* offsets;                                 // by ValueId
   std::array<const int32_t*, graph::kInputCount> inputs;  // of the step's data
   const float* frequencies;                               // of the graph's rope_angles nodes, behind one another
+  const float* adapter_scales;                            // of the step's data: [adapters][tokens of the shape]
   std::array<StepView, graph::kMaxKvGroups> steps;        // by KV group
   std::byte* attention_scratch;
   LinearScratch linear_scratch;
@@ -35,6 +36,7 @@ struct StepState {
   float* f32(graph::ValueId id) const { return reinterpret_cast<float*>(bytes(id)); }
   // The data of a named input.
   const int32_t* input(graph::ValueId id) const;
+  const int32_t* output_rows() const { return inputs[static_cast<size_t>(graph::Input::output_rows)]; }
   Rows rows(graph::ValueId id) const;
 };
 

@@ -105,6 +105,17 @@ void run_scale(const StepState& state, const graph::Node& node) {
                state.rows(node.outputs[0]));
 }
 
+void run_adapter_scale(const StepState& state, const graph::Node& node) {
+  const auto& attributes = std::get<graph::AdapterScaleAttributes>(node.attributes);
+  AdapterScaleArgs args;
+  args.x = state.rows(node.inputs[0]);
+  args.scales = state.adapter_scales + attributes.adapter * state.graph->shape.tokens;
+  if (state.type(node.inputs[0]).rows == graph::Rows::outputs) args.tokens = state.output_rows();
+  args.factor = attributes.factor;
+  args.out = state.rows(node.outputs[0]);
+  launch_adapter_scale(*state.queue, args);
+}
+
 void run_gather_rows(const StepState& state, const graph::Node& node) {
   launch_gather_rows(*state.queue, state.rows(node.inputs[0]), state.input(node.inputs[1]),
                      state.rows(node.outputs[0]));

@@ -27,6 +27,7 @@ void run_rope_append(const StepState& state, const graph::Node& node);
 void run_attention(const StepState& state, const graph::Node& node);
 void run_rope_attention(const StepState& state, const graph::Node& node);
 void run_scale(const StepState& state, const graph::Node& node);
+void run_adapter_scale(const StepState& state, const graph::Node& node);
 void run_gather_rows(const StepState& state, const graph::Node& node);
 // ops_experts.cpp
 void run_route(const StepState& state, const graph::Node& node);

@@ -60,6 +60,16 @@ void launch_activate(const Queue& queue, const Rows& x, graph::Activation activa
 // out = factor * x, or cap * tanh(factor * x / cap) where the cap is not 0; f32, out may be x.
 void launch_scale(const Queue& queue, const Rows& x, float factor, float cap, const Rows& out);
 
+// out[r] = factor * scales[r's token] * x[r], f32; zeros where that factor is 0, whatever x is. out may be x.
+struct AdapterScaleArgs {
+  Rows x;
+  const float* scales = nullptr;    // [tokens of the step], on the device
+  const int32_t* tokens = nullptr;  // [x.rows] the token of each row; nullptr: row r is token r
+  float factor = 1.0F;
+  Rows out;
+};
+void launch_adapter_scale(const Queue& queue, const AdapterScaleArgs& args);
+
 // out = a + b, f32; out may be either.
 void launch_add(const Queue& queue, const Rows& a, const Rows& b, const Rows& out);
 

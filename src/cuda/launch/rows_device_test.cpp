@@ -269,6 +269,33 @@ TEST(RowsDevice, ScaleAndItsCapInPlace) {
   }
 }
 
+TEST(RowsDevice, AdapterScaleIsOfEachRowsToken) {
+  const TestQueue queue(true);
+  for (const Shape& shape : kShapes) {
+    std::vector<float> x = random_floats(shape.rows * shape.width, 1.0F, 19);
+    std::vector<float> scales = random_floats(shape.rows + 5, 2.0F, 20);
+    std::vector<int32_t> tokens;
+    for (int64_t row = 0; row < shape.rows; ++row)
+      tokens.push_back(static_cast<int32_t>((row * 7 + 3) % (shape.rows + 5)));
+    scales[static_cast<size_t>(tokens[0])] = scales[0] = 0.0F;
+    x[0] = INFINITY;  // nothing of it is nothing
+    const TestRows in(ActivationFormat::f32, shape.rows, shape.width, x);
+    const TestArray there(scales), of_rows(tokens);
+    for (const bool given : {true, false}) {
+      const TestRows out(ActivationFormat::f32, shape.rows, shape.width);
+      launch_adapter_scale(*queue,
+                           {in.view(), there.as<float>(), given ? of_rows.as<int32_t>() : nullptr, 0.5F, out.view()});
+      queue.finish();
+      const std::vector<float> actual = out.values();
+      for (size_t i = 0; i < x.size(); ++i) {
+        const size_t row = i / static_cast<size_t>(shape.width);
+        const float scale = scales[given ? static_cast<size_t>(tokens[row]) : row] * 0.5F;
+        ASSERT_EQ(actual[i], scale == 0.0F ? 0.0F : x[i] * scale) << shape.rows << " x " << shape.width << " at " << i;
+      }
+    }
+  }
+}
+
 TEST(RowsDevice, AddIsExactAndMayBeInPlace) {
   const TestQueue queue(true);
   for (const Shape& shape : kShapes) {

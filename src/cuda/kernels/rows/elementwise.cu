@@ -1,6 +1,5 @@
-// Rows element by element: convert, glu, activate, scale, add, and the copies of gather_rows and
-// join_heads. Memory-bound: one quad a
-// thread, 16 bytes a load. See launch/rows.hpp.
+// Rows element by element: convert, glu, activate, scale, adapter_scale, add, and the copies of gather_rows and
+// join_heads. Memory-bound: one quad a thread, 16 bytes a load. See launch/rows.hpp.
 #include "cuda/kernels/common/activation_math.cuh"
 #include "cuda/kernels/common/map_rows.cuh"
 #include "cuda/launch/rows.hpp"
@@ -62,6 +61,19 @@ struct ScaleOp {
   __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
     const float4 quad = x.quad(row, column);
     return make_float4(apply(quad.x), apply(quad.y), apply(quad.z), apply(quad.w));
+  }
+};
+
+struct AdapterScaleOp {
+  Source x;
+  const float* scales;
+  const int32_t* tokens;
+  float factor;
+  __device__ __forceinline__ float4 operator()(int64_t row, int64_t column) const {
+    const float scale = scales[tokens == nullptr ? row : tokens[row]] * factor;
+    if (scale == 0.0F) return make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    const float4 quad = x.quad(row, column);
+    return make_float4(quad.x * scale, quad.y * scale, quad.z * scale, quad.w * scale);
   }
 };
 
@@ -152,6 +164,13 @@ void launch_scale(const Queue& queue, const Rows& x, float factor, float cap, co
   require_same_shape(x, out);
   require(out.format == ActivationFormat::f32, "scale gives f32");
   launch_map_rows(queue, "rows/scale", ScaleOp{source(x), factor, cap}, out);
+}
+
+void launch_adapter_scale(const Queue& queue, const AdapterScaleArgs& args) {
+  require_same_shape(args.x, args.out);
+  require(args.out.format == ActivationFormat::f32 && args.scales != nullptr, "an adapter's share is f32");
+  launch_map_rows(queue, "rows/adapter_scale", AdapterScaleOp{source(args.x), args.scales, args.tokens, args.factor},
+                  args.out);
 }
 
 void launch_add(const Queue& queue, const Rows& a, const Rows& b, const Rows& out) {
