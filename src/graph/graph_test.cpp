@@ -80,6 +80,21 @@ TEST(Passes, QkvShareOneNodeWithThreeOutputs) {
   EXPECT_EQ(outputs, (std::vector<size_t>{3, 1, 1, 1}));
 }
 
+TEST(Passes, ProductsShareANodeAsFarAsTheDeviceRunsIt) {
+  const auto shapes = weights();
+  DeviceTraits device = all_ops(Format::q8);
+  device.runs = [](const Graph&, const Node& node) { return node.op != Op::linear || node.outputs.size() <= 2; };
+  const Graph fused = optimize(block(shapes, {8, 1}), shapes, device);
+  const Builder names(shapes, {1, 1});
+  std::vector<std::vector<WeightId>> groups;
+  for (const Node& node : fused.nodes) {
+    if (node.op == Op::linear && node.weights[0] != names.weight("o")) groups.push_back(node.weights);
+  }
+  ASSERT_GE(groups.size(), 2U);
+  EXPECT_EQ(groups[0], (std::vector<WeightId>{names.weight("q"), kNoWeight, names.weight("k"), kNoWeight}));
+  EXPECT_EQ(groups[1], (std::vector<WeightId>{names.weight("v"), kNoWeight}));
+}
+
 TEST(Passes, ResidualsEnterTheLinear) {
   const auto shapes = weights();
   const Graph fused = optimize(block(shapes, {8, 1}), shapes, all_ops(Format::f32));
@@ -126,6 +141,7 @@ TEST(Passes, AProducerThatTheDeviceDoesNotRunInQ8GetsAQuantizeNode) {
   DeviceTraits device = all_ops(Format::q8);
   device.runs = [](const Graph& graph, const Node& node) {
     const ValueType& out = graph.values[static_cast<size_t>(node.outputs[0])].type;
+    if (node.op == Op::linear) return true;  // asked before inputs are shared
     EXPECT_EQ(out.format, Format::q8) << "only these are asked about";
     if (node.op == Op::attention) {
       EXPECT_EQ(out.width, kHeads * kHeadSize);

@@ -34,8 +34,14 @@ Format read_format(const Graph& graph, const Node& linear, const DeviceTraits& d
   return device.activation_format(linear.weights[0], row_count(x.rows, graph.shape));
 }
 
-// Whether the device runs a node whose inputs and outputs have these types: asked of a graph of that node alone. A
-// device may lack it for some sizes: heads that are no whole blocks, say, or many rows.
+std::vector<ValueType> types_of(const Graph& graph, std::span<const ValueId> ids) {
+  std::vector<ValueType> types;
+  for (const ValueId id : ids) types.push_back(graph.values[static_cast<size_t>(id)].type);
+  return types;
+}
+
+// Whether the device runs a node, with outputs of these types: asked of a graph of that node alone. A device may lack
+// it for some sizes: heads that are no whole blocks, say, or many rows.
 bool runs_alone(const DeviceTraits& device, const Graph& graph, const Node& node, std::span<const ValueType> inputs,
                 std::span<const ValueType> outputs) {
   Graph lone{};
@@ -72,17 +78,21 @@ Graph fuse_linear_inputs(const Graph& graph, std::span<const WeightShape> weight
     }
     // The group is made where its first member stands: all that the others read is the same input.
     const Format format = read_format(graph, node, device);
-    std::vector<WeightId> group_weights;
-    std::vector<ValueId> group_outputs;
-    for (size_t j = i; j < graph.nodes.size(); ++j) {
+    Node group = node;
+    for (size_t j = i + 1; j < graph.nodes.size(); ++j) {
       const Node& other = graph.nodes[j];
-      if (!is_plain_linear(other) || other.inputs[0] != node.inputs[0]) continue;
+      if (done[j] || !is_plain_linear(other) || other.inputs[0] != node.inputs[0]) continue;
       if (read_format(graph, other, device) != format) continue;
-      group_weights.insert(group_weights.end(), other.weights.begin(), other.weights.end());
-      group_outputs.insert(group_outputs.end(), other.outputs.begin(), other.outputs.end());
+      Node larger = group;
+      larger.weights.insert(larger.weights.end(), other.weights.begin(), other.weights.end());
+      larger.outputs.insert(larger.outputs.end(), other.outputs.begin(), other.outputs.end());
+      // A device may take so many matrices at once; the others are a group of their own.
+      const auto types = types_of(graph, larger.outputs);
+      if (!runs_alone(device, graph, larger, types_of(graph, larger.inputs), types)) continue;
+      group = std::move(larger);
       done[j] = true;
     }
-    rewriter.emit(Op::linear, node.inputs, group_weights, {}, group_outputs);
+    rewriter.emit(Op::linear, group.inputs, group.weights, {}, group.outputs);
   }
   return rewriter.finish();
 }
@@ -161,12 +171,6 @@ Graph fuse_residual(const Graph& graph, std::span<const WeightShape> weights, co
 }
 
 namespace {
-
-std::vector<ValueType> types_of(const Graph& graph, std::span<const ValueId> ids) {
-  std::vector<ValueType> types;
-  for (const ValueId id : ids) types.push_back(graph.values[static_cast<size_t>(id)].type);
-  return types;
-}
 
 // The graph with `fused_of(node)` in place of each node that has one, and without the absorbed nodes.
 template <class FusedOf>

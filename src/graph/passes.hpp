@@ -24,8 +24,8 @@ struct DeviceTraits {
   std::function<bool(Op)> has_op;  // whether the device has a row for the op
   // What a linear with this weight reads in a step of so many rows: f32, q8 or bf16.
   std::function<Format(WeightId, int64_t rows)> activation_format;
-  // Whether the device runs a node of a graph: asked before a producer is made to write another format than f32, and
-  // before a norm, or attention with what precedes it, is fused.
+  // Whether the device runs a node of a graph: asked before products of one input become one node, before a producer is
+  // made to write another format than f32, and before a norm, or attention with what precedes it, is fused.
   std::function<bool(const Graph&, const Node&)> runs;
 };
 
