@@ -8,6 +8,7 @@
 #include "engine/grammar/json_schema.hpp"
 #include "server/api_error.hpp"
 #include "server/json_writer.hpp"
+#include "server/tagged_arguments.hpp"
 #include "server/tool_grammar.hpp"
 
 namespace minfer::server::openai {
@@ -126,14 +127,6 @@ chat::OutputFormat answer_format(const chat::OutputFormat& format, const Constra
   chat::OutputFormat chosen = format;
   const bool is_json =
       constraint.kind == Constraint::Kind::json_object || constraint.kind == Constraint::Kind::json_schema;
-  if (is_json && format.tools->channels) {
-    throw ApiFailure({.status = 400,
-                      .message = fmt::format("{}: answers of this model come in channels, which are not held to a "
-                                             "format yet; ask for JSON in a message",
-                                             constraint.param),
-                      .param = constraint.param,
-                      .code = "unsupported"});
-  }
   if (!tools.tools.empty() && (tools.required || is_json)) chosen.tools = &forced_tool_syntax(format, tools.tools);
   return chosen;
 }
@@ -173,10 +166,22 @@ grammar::NodeId add_answer(grammar::AstBuilder& builder, const GrammarWish& wish
   std::vector<grammar::NodeId> ways;
   if (!tools.tools.empty()) ways.push_back(add_tool_calls(builder, wish.format, tools.tools, tools.parallel));
   if (tools.required) return ways.front();
-  ways.push_back(wish.constraint.kind == Constraint::Kind::json_schema
-                     ? grammar::add_json_schema(builder, wish.constraint.schema, kSchemaOptions)
-                     : grammar::add_json_object(builder, kSchemaOptions));
+  grammar::NodeId document = wish.constraint.kind == Constraint::Kind::json_schema
+                                 ? grammar::add_json_schema(builder, wish.constraint.schema, kSchemaOptions)
+                                 : grammar::add_json_object(builder, kSchemaOptions);
+  if (wish.format.tools->channels) {
+    document = builder.sequence({add_marks(builder, "<|channel|>final<|message|>"), document});
+  }
+  ways.push_back(document);
   return ways.size() == 1 ? ways.front() : builder.alternatives(std::move(ways));
+}
+
+// What a model with channels thinks before it answers: any number of messages.
+grammar::NodeId add_analysis(grammar::AstBuilder& builder) {
+  const grammar::NodeId text = builder.repeat(builder.code_class({}, true), 0, std::nullopt);
+  const grammar::NodeId message = builder.sequence(
+      {add_marks(builder, "<|channel|>analysis<|message|>"), text, add_marks(builder, "<|end|><|start|>assistant")});
+  return builder.repeat(message, 0, std::nullopt);
 }
 
 // Errors: those of the front ends.
@@ -191,6 +196,7 @@ grammar::Ast make_ast(const GrammarWish& wish) {
     const grammar::NodeId spaces = builder.repeat(builder.code_class({{'\n', '\n'}, {' ', ' '}}), 0, 4);
     node = add_after_mark(builder, format.reasoning->close, builder.sequence({spaces, node}));
   }
+  if (format.tools->channels) node = builder.sequence({add_analysis(builder), node});
   const grammar::RuleId root = builder.declare("root");
   builder.define(root, node);
   return std::move(builder).finish(root);

@@ -85,8 +85,7 @@ class GrammarCache {
   std::unordered_map<std::string_view, std::list<Entry>::iterator> places_;
 };
 
-// The format of answers under both: the model's own, unless calls can't be forced in it. Errors: ApiFailure for what is
-// held to JSON where the format has no place for it.
+// The format of answers under both: the model's own, unless calls can't be forced in it.
 chat::OutputFormat answer_format(const chat::OutputFormat& format, const Constraint& constraint, const ToolUse& tools);
 
 // A node for any text up to and with `mark` (not empty, ASCII), then `rest`.

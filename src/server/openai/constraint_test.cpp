@@ -159,11 +159,27 @@ TEST(GrammarCache, ToolsAreForcedOrLeftToTheModel) {
   EXPECT_FALSE(may_be_answer(either, "no"));
 }
 
-TEST(GrammarCache, ChannelsHaveNoPlaceForJsonYet) {
+// gpt-oss: what it thinks comes in channels before, and the answer has a channel of its own.
+TEST(GrammarCache, AnswersInChannels) {
   Answers answers("<|channel|>analysis<|message|> {{ tools }} <|start|>assistant<|channel|>commentary to=functions.");
   ASSERT_TRUE(answers.format.tools->channels);
-  EXPECT_THAT(failure_of([&] { answers.find(kAge, {}, false); }),
-              HasSubstr("400 response_format.json_schema.schema unsupported: "));
+  const std::string final = "<|channel|>final<|message|>{\"age\": 36}";
+  const std::string thought = "<|channel|>analysis<|message|>hm < {\"age\"\n<|end|><|start|>assistant";
+  const std::string call = "<|channel|>commentary to=functions.add <|constrain|>json<|message|>{\"a\": 1}";
+  const auto document = answers.find(kAge, {}, false);
+  EXPECT_TRUE(may_be_answer(document, final));
+  EXPECT_TRUE(may_be_answer(document, thought + thought + final));
+  EXPECT_FALSE(may_be_answer(document, "{\"age\": 36}"));
+  EXPECT_FALSE(may_be_answer(document, thought));
+  EXPECT_FALSE(may_be_answer(document, thought + "<|channel|>final<|message|>no"));
+  EXPECT_FALSE(may_be_answer(document, call));
+  const auto either = answers.find(kAge, add_tool(false), false);
+  for (const std::string& answer : {final, thought + final, call, thought + call}) {
+    EXPECT_TRUE(may_be_answer(either, answer)) << answer;
+  }
+  const auto forced = answers.find(R"({"type": "text"})", add_tool(true), false);
+  EXPECT_TRUE(may_be_answer(forced, thought + call));
+  EXPECT_FALSE(may_be_answer(forced, thought + final));
 }
 
 TEST(GrammarCache, ErrorsNameTheField) {
