@@ -1,9 +1,9 @@
 // Linear kernels against the machine's limits: for each instruction set and type, decode (one column, weights larger
 // than the caches) as a fraction of the read bandwidth measured on the same memory in the same seconds, and prefill
-// (256 columns) as a fraction of the instruction set's 8-bit dot rate (AVX-512: vpdpbusd; AVX2: maddubs summed in 16
-// bits by fours). Plain types count against fp32 FMA. With `rows`: a few streams that decode together, 1 ... 32 rows of
-// activations and weights larger than the caches; the ratio is the gain in rows a second over one row.
-// Usage: linear_bench [ISA|all] [TYPE|all] [THREADS] [rows].
+// (256 columns) as a fraction of the instruction set's 8-bit dot rate (launch/limits.hpp; vpdpbusd, or for AVX2 maddubs
+// summed in 16 bits by fours). Plain types count against the better of fp32 FMA and the bf16 dot. With `rows`: a few
+// streams that decode together, 1 ... 32 rows of activations and weights larger than the caches; the ratio is the gain
+// in rows a second over one row. Usage: linear_bench [ISA|all] [TYPE|all] [THREADS] [rows].
 #include <immintrin.h>
 #include <sched.h>
 
@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/thread_pool.hpp"
+#include "cpu/launch/limits.hpp"
 #include "cpu/launch/linear.hpp"
 #include "cpu/launch/linear_test_data.hpp"
 #include "cpu/runtime/memory.hpp"
@@ -81,73 +82,6 @@ void pin(ThreadPool& pool) {
   });
 }
 
-constexpr int64_t kLimitLoops = 3'000'000;
-
-[[gnu::target("avx512f,avx512vnni")]] void dot_loop() {
-  __m512i sums[12];
-  for (int i = 0; i < 12; ++i) sums[i] = _mm512_set1_epi32(i);  // all different, or the compiler computes one
-  __m512i a = _mm512_set1_epi8(1);
-  const __m512i b = _mm512_set1_epi8(2);
-  for (int64_t i = 0; i < kLimitLoops; ++i) {
-    for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, a, b);
-    asm volatile("" : "+v"(a));
-  }
-  for (const __m512i& sum : sums) sink = sink + _mm_cvtsi128_si32(_mm512_castsi512_si128(sum));
-}
-
-[[gnu::target("avx2")]] void maddubs_loop() {
-  __m256i sums[4];
-  for (int i = 0; i < 4; ++i) sums[i] = _mm256_set1_epi32(i);
-  __m256i a = _mm256_set1_epi8(1);
-  const __m256i one = _mm256_set1_epi16(1);
-  __m256i b[4];
-  for (int i = 0; i < 4; ++i) b[i] = _mm256_set1_epi8(static_cast<char>(i + 1));
-  for (int64_t i = 0; i < kLimitLoops; ++i) {
-    for (__m256i& sum : sums) {
-      __m256i words = _mm256_setzero_si256();
-      for (const __m256i& w : b) {
-        asm volatile("" : "+x"(a));
-        words = _mm256_add_epi16(words, _mm256_maddubs_epi16(a, w));
-      }
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(words, one));
-    }
-  }
-  for (const __m256i& sum : sums) sink = sink + _mm256_extract_epi32(sum, 0);
-}
-
-[[gnu::target("avx2,fma")]] void fma_loop() {
-  __m256 sums[12];
-  for (int i = 0; i < 12; ++i) sums[i] = _mm256_set1_ps(static_cast<float>(i));
-  __m256 a = _mm256_set1_ps(1.0001f);
-  const __m256 b = _mm256_set1_ps(1e-6f);
-  for (int64_t i = 0; i < kLimitLoops; ++i) {
-    for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, a, b);
-    asm volatile("" : "+x"(a));
-  }
-  float total = 0;
-  for (const __m256& sum : sums) total += _mm256_cvtss_f32(sum);
-  sink = static_cast<int64_t>(total);
-}
-
-// Operations a second of all threads.
-struct Limits {
-  double dots;
-  double fma;
-};
-
-Limits measure_limits(Isa isa, ThreadPool& pool) {
-  const double threads = pool.threads();
-  const double loops = static_cast<double>(kLimitLoops);
-  Limits limits{};
-  limits.fma = threads * loops * 12 * 16 / best_time(pool, 3, [](Worker&) { fma_loop(); });
-  if (isa == Isa::avx512) {
-    limits.dots = threads * loops * 12 * 128 / best_time(pool, 3, [](Worker&) { dot_loop(); });
-  } else {
-    limits.dots = threads * loops * 16 * 64 / best_time(pool, 3, [](Worker&) { maddubs_loop(); });
-  }
-  return limits;
-}
-
 // Random panels, repeated to fill `rows`.
 void fill(const LinearType& type, Layout layout, int64_t rows, int64_t k, std::byte* out) {
   std::mt19937 random(1);
@@ -180,7 +114,7 @@ double time_linear(Isa isa, ThreadPool& pool, const ActivationRows& x, const Lin
 }
 
 void bench_type(Isa isa, const LinearType& type, const HugeBuffer& memory, std::span<ThreadPool*> pools,
-                const Limits& limits) {
+                const graph::DeviceLimits& limits) {
   const Layout layout = *linear_layout(isa, type.dtype);
   std::printf("%-7s %-7s", std::string(isa_name(isa)).c_str(),
               std::string(tensor::dtype_info(type.dtype).name).c_str());
@@ -194,7 +128,7 @@ void bench_type(Isa isa, const LinearType& type, const HugeBuffer& memory, std::
     const double rate = static_cast<double>(rows * tensor::row_bytes(type.dtype, kDecodeK)) / time;
     std::printf("  decode %dt %5.1f GB/s %3.0f%%", pool->threads(), rate / 1e9, 100 * rate / bandwidth);
   }
-  const double limit = linear_reads_q8(isa, type.dtype) ? limits.dots : limits.fma;
+  const double limit = linear_reads_q8(isa, type.dtype) ? limits.dot8_ops_per_second : limits.float_ops_per_second;
   for (const auto& [n, k] : {std::pair<int64_t, int64_t>{1024, 3072}, {3072, 1024}}) {
     fill(type, layout, n, k, memory.data());
     const Inputs x = make_inputs(kPrefillRows, k);
@@ -267,7 +201,7 @@ int run(int argc, char** argv) {
   ThreadPool* pools[] = {&single, &several};
   pin(several);
   const HugeBuffer memory(static_cast<size_t>(kDecodeBytes), "benchmark weights");
-  for (const Isa isa : {Isa::avx512, Isa::avx2}) {
+  for (const Isa isa : {Isa::avx512, Isa::avxvnni, Isa::avx2}) {
     if (!isa_available(isa) || (isa_wanted != "all" && isa_wanted != isa_name(isa))) continue;
     if (argc > 4) {
       for (const LinearType& type : kLinearTypes) {
@@ -276,9 +210,10 @@ int run(int argc, char** argv) {
       }
       continue;
     }
-    const Limits limits = measure_limits(isa, several);
-    std::printf("%s, %d threads: 8-bit dots %.0f GOPS, fp32 FMA %.0f GFLOP/s\n", std::string(isa_name(isa)).c_str(),
-                several.threads(), limits.dots / 1e9, limits.fma / 1e9);
+    const graph::DeviceLimits limits = measure_limits(isa, several);
+    std::printf("%s, %d threads: 8-bit dots %.0f GOPS, float multiply-adds %.0f GFLOP/s\n",
+                std::string(isa_name(isa)).c_str(), several.threads(), limits.dot8_ops_per_second / 1e9,
+                limits.float_ops_per_second / 1e9);
     for (const LinearType& type : kLinearTypes) {
       if (type_wanted != "all" && type_wanted != tensor::dtype_info(type.dtype).name) continue;
       bench_type(isa, type, memory, pools, limits);

@@ -42,10 +42,10 @@ inline std::vector<graph::DeviceFactory> cpu_factory() {
   return {device_factories().back()};
 }
 
-// Those of scalar, avx2 and avx512 that this machine has.
+// The instruction sets that this machine has.
 inline std::vector<std::string> available_isas() {
   std::vector<std::string> isas;
-  for (const char* isa : {"scalar", "avx2", "avx512"}) {
+  for (const char* isa : {"scalar", "avx2", "avxvnni", "avx512"}) {
     try {
       const graph::Registry registry(cpu_factory(), {1, isa});
       isas.emplace_back(isa);

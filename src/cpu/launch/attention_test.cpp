@@ -31,7 +31,7 @@ using Bytes = std::vector<std::byte>;
 
 std::vector<Isa> vector_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : {Isa::avx2, Isa::avxvnni, Isa::avx512}) {
     if (isa_available(isa)) isas.push_back(isa);
   }
   return isas;
@@ -303,7 +303,7 @@ TEST(Attention, EqualScoresGiveTheMean) {
     std::memcpy(cache.v_of(0, 0) + 4 * d, &first, 4);
     std::memcpy(cache.v_of(0, 1) + 4 * d, &second, 4);
   }
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kAllIsas) {
     if (!isa_available(isa)) continue;
     const std::vector<float> out = floats_of(cache.run(isa, 1, {{0, 1}})[0]);
     for (int64_t d = 0; d < 8; ++d) EXPECT_EQ(out[d], (4.0F + static_cast<float>(d)) / 2.0F) << isa_name(isa);
@@ -331,7 +331,7 @@ TEST(Attention, ChunkedPrefillAndDecodeAreBitIdentical) {
 void expect_threads_and_batch_do_not_matter(KvFormat format) {
   Cache cache(make_spec(3, 2, 64, format), kLengths);
   const std::vector<Row> rows = mixed_rows(cache);
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kAllIsas) {
     if (!isa_available(isa)) continue;
     const std::vector<Bytes> one = cache.run(isa, 1, rows);
     ASSERT_EQ(one, cache.run(isa, 2, rows)) << isa_name(isa);

@@ -17,7 +17,7 @@ const auto decode = [](int64_t id, float* target) {
 
 TEST(Embedding, GathersAndScalesRows) {
   const std::vector<int32_t> ids = {4, 0, 9, 4};
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kAllIsas) {
     if (!isa_available(isa)) continue;
     for (const float factor : {1.0f, 0.5f}) {
       std::vector<float> out(4 * 37);

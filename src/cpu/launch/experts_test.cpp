@@ -25,7 +25,7 @@ using testing::random_rows;
 
 std::vector<Isa> available_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kAllIsas) {
     if (isa_available(isa)) isas.push_back(isa);
   }
   return isas;

@@ -29,7 +29,7 @@ inline std::vector<float> normal_floats(int64_t size, unsigned seed, float devia
 
 inline std::vector<Isa> available_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kAllIsas) {
     if (isa_available(isa)) isas.push_back(isa);
   }
   return isas;

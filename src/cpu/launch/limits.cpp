@@ -24,17 +24,20 @@ constexpr int kReadRuns = 12;
 constexpr int64_t kArithmeticRounds = 4'000'000;
 constexpr int kArithmeticRuns = 3;
 
-const LimitKernels& limit_kernels(Isa isa) {
+LimitKernels limit_kernels(Isa isa) {
   switch (isa) {
     case Isa::scalar:
       return scalar::kLimitKernels;
 #if defined(__x86_64__)
     case Isa::avx2:
       return avx2::kLimitKernels;
+    case Isa::avxvnni:
+      return avxvnni::limit_kernels();
     case Isa::avx512:
       return avx512::kLimitKernels;
 #else
     case Isa::avx2:
+    case Isa::avxvnni:
     case Isa::avx512:
       break;
 #endif
@@ -110,7 +113,7 @@ int64_t measuring_bytes(int threads) {
 }
 
 graph::DeviceLimits measure_limits(Isa isa, ThreadPool& pool) {
-  const LimitKernels& kernels = limit_kernels(isa);
+  const LimitKernels kernels = limit_kernels(isa);
   return {measure_read(kernels, pool), measure_rate(pool, kernels.dot8, kernels.dot8_ops_a_round),
           measure_rate(pool, kernels.multiply_add, kernels.multiply_add_ops_a_round)};
 }

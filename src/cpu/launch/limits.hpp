@@ -29,6 +29,9 @@ extern const LimitKernels kLimitKernels;
 namespace avx2 {
 extern const LimitKernels kLimitKernels;
 }
+namespace avxvnni {
+LimitKernels limit_kernels();
+}
 namespace avx512 {
 extern const LimitKernels kLimitKernels;
 }

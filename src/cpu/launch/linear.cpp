@@ -28,6 +28,8 @@ LinearTileFn tile_function(Isa isa, DType dtype) {
 #if defined(__x86_64__)
     case Isa::avx2:
       return avx2::linear_tile(dtype);
+    case Isa::avxvnni:
+      return avxvnni::linear_tile(dtype);
     case Isa::avx512:
       return avx512::linear_tile(dtype);
 #else

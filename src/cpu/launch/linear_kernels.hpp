@@ -36,6 +36,9 @@ LinearTileFn linear_tile(tensor::DType dtype);
 namespace avx2 {
 LinearTileFn linear_tile(tensor::DType dtype);
 }
+namespace avxvnni {
+LinearTileFn linear_tile(tensor::DType dtype);
+}
 namespace avx512 {
 LinearTileFn linear_tile(tensor::DType dtype);
 }

@@ -21,7 +21,7 @@ constexpr double kEpsilon = 0x1p-24;  // half a unit in the last place, relative
 
 std::vector<Isa> available_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kAllIsas) {
     if (isa_available(isa)) isas.push_back(isa);
   }
   return isas;

@@ -176,7 +176,7 @@ TEST_P(Rope, PreparationIsScalarsWithin1e5) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, Rope, testing::Values(Isa::scalar, Isa::avx2, Isa::avx512),
+INSTANTIATE_TEST_SUITE_P(Isas, Rope, testing::ValuesIn(kAllIsas),
                          [](const auto& test) { return std::string(isa_name(test.param)); });
 
 }  // namespace

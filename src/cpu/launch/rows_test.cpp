@@ -580,7 +580,7 @@ TEST_P(Rows, BrokenConditionsAreInternalErrors) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, Rows, testing::Values(Isa::scalar, Isa::avx2, Isa::avx512),
+INSTANTIATE_TEST_SUITE_P(Isas, Rows, testing::ValuesIn(kAllIsas),
                          [](const auto& test) { return std::string(isa_name(test.param)); });
 
 }  // namespace

@@ -2,16 +2,12 @@
 // whether the operating system saves the wide registers.
 #include "cpu/runtime/isa.hpp"
 
-#include <array>
 #include <string>
 
 #include "base/error.hpp"
 
 namespace minfer::cpu {
 namespace {
-
-// Worst first: the last available one is the best.
-constexpr std::array kAllIsas = {Isa::scalar, Isa::avx2, Isa::avx512};
 
 std::string available_names() {
   std::string names;
@@ -28,6 +24,10 @@ bool has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 }
 
+bool has_avxvnni() {
+  return has_avx2() && __builtin_cpu_supports("avxvnni");
+}
+
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
@@ -36,6 +36,9 @@ bool has_avx512() {
 }
 #else
 bool has_avx2() {
+  return false;
+}
+bool has_avxvnni() {
   return false;
 }
 bool has_avx512() {
@@ -51,6 +54,8 @@ std::string_view isa_name(Isa isa) {
       return "scalar";
     case Isa::avx2:
       return "avx2";
+    case Isa::avxvnni:
+      return "avxvnni";
     case Isa::avx512:
       return "avx512";
   }
@@ -63,6 +68,8 @@ bool isa_available(Isa isa) {
       return true;
     case Isa::avx2:
       return has_avx2();
+    case Isa::avxvnni:
+      return has_avxvnni();
     case Isa::avx512:
       return has_avx512();
   }

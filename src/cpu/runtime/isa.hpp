@@ -1,19 +1,28 @@
 // The instruction sets that the CPU kernels are written for, and the choice of one at run time. Each has its own folder
-// under kernels/ and its own namespace (minfer::cpu::scalar, avx2, avx512). The scalar kernels take f32 activations and
-// are the oracle of all others.
+// under kernels/ and its own namespace (minfer::cpu::scalar, avx2, avxvnni, avx512). The scalar kernels take f32
+// activations and are the oracle of all others. A set that changes some families alone shares the others (is_avx2).
 #pragma once
 
+#include <array>
 #include <string_view>
 
 namespace minfer::cpu {
 
 enum class Isa {
   scalar,
-  avx2,    // AVX2, FMA, F16C
-  avx512,  // AVX-512 F BW VL DQ VBMI VNNI BF16
+  avx2,     // AVX2, FMA, F16C
+  avxvnni,  // AVX2's and AVX-VNNI: products of quantized weights
+  avx512,   // AVX-512 F BW VL DQ VBMI VNNI BF16
 };
+// Worst first: the last available one is the best.
+inline constexpr std::array kAllIsas = {Isa::scalar, Isa::avx2, Isa::avxvnni, Isa::avx512};
 
-std::string_view isa_name(Isa isa);  // "scalar", "avx2", "avx512"
+// Whether a family that has nothing of its own for avxvnni takes AVX2's kernels.
+constexpr bool is_avx2(Isa isa) {
+  return isa == Isa::avx2 || isa == Isa::avxvnni;
+}
+
+std::string_view isa_name(Isa isa);  // "scalar", "avx2", "avxvnni", "avx512"
 // Whether this machine and this build can execute `isa`.
 bool isa_available(Isa isa);
 // The one to use: `forced` by name ("" for the best available). Errors: invalid_input for an unknown name, unsupported

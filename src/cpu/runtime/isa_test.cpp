@@ -29,7 +29,7 @@ TEST(Isa, ScalarIsAlwaysAvailableAndCanBeForced) {
 TEST(Isa, EmptyChoosesTheBest) {
   const Isa best = choose_isa("");
   EXPECT_TRUE(isa_available(best));
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kAllIsas) {
     if (isa > best) {
       EXPECT_FALSE(isa_available(isa)) << isa_name(isa);
     }
@@ -37,7 +37,7 @@ TEST(Isa, EmptyChoosesTheBest) {
 }
 
 TEST(Isa, NamesRoundTripOrSayWhatIsMissing) {
-  for (const Isa isa : {Isa::scalar, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kAllIsas) {
     if (isa_available(isa)) {
       EXPECT_EQ(choose_isa(isa_name(isa)), isa);
     } else {

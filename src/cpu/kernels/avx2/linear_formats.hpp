@@ -13,7 +13,7 @@
 //                           (up to 127). `offset`, which reads activations as x + 128, sums all that share a scale:
 //                           their sum fits, less 128 times that of the quants
 //   scales(group, scales, mins, stride)   writes kBlocks * kHalves vectors of 8 lanes, `stride` vectors apart: floats,
-//                           but scales of kScaled as pairs of equal 16-bit integers
+//                           but scales of kScaled as store_pairs has them
 //   quads(group, block, w)
 #pragma once
 
@@ -162,13 +162,18 @@ struct Eighths {
   return {{low, _mm_unpackhi_epi64(low, low), high, _mm_unpackhi_epi64(high, high)}};
 }
 
-// Each of 32 signed or unsigned bytes as a pair of equal 16-bit integers.
+// Each of 32 signed or unsigned bytes as a pair of equal 16-bit integers, or for AVX-VNNI, whose sums have 32 bits, as
+// one of 32.
 template <bool kSignedBytes>
 [[gnu::always_inline]] inline void store_pairs(__m256i v, Lanes* out, int64_t stride) {
   const Eighths bytes = eighths(v);
   for (int i = 0; i < 4; ++i) {
     const __m256i wide = kSignedBytes ? _mm256_cvtepi8_epi32(bytes.parts[i]) : _mm256_cvtepu8_epi32(bytes.parts[i]);
+#if defined(__AVXVNNI__)
+    store(out[i * stride], wide);
+#else
     store(out[i * stride], _mm256_blend_epi16(wide, _mm256_slli_epi32(wide, 16), 0xAA));
+#endif
   }
 }
 

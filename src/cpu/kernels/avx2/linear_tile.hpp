@@ -18,6 +18,9 @@
 // sum of the quants is taken off in 16 bits, where the sum may wrap around on the way as the result fits.
 // `wide` quants do not fit: few columns take |quant| times the activation with the quant's sign, many columns multiply
 // in 16 bits (vpmaddwd alone), quants and activations widened once.
+// Compiled for AVX-VNNI (kVnni, the folder avxvnni) vpdpbusd adds four products in 32 bits, whatever the range: wide
+// quants are then read as `offset` ones, and 128 times the sum of the quants is the integer sum's start value. The
+// integers are the same, and so are the outputs' bits.
 #pragma once
 
 #include <immintrin.h>
@@ -29,6 +32,16 @@
 
 namespace minfer::cpu::avx2 {
 namespace {
+
+#if defined(__AVXVNNI__)
+constexpr bool kVnni = true;
+#else
+constexpr bool kVnni = false;
+#endif
+
+// How the tile reads a format's quants.
+template <class F>
+constexpr Sign kSign = kVnni && F::kSign == Sign::wide ? Sign::offset : F::kSign;
 
 constexpr int kLanes = 8;
 constexpr int64_t kBlock = 32;   // elements
@@ -45,12 +58,12 @@ constexpr int64_t kPromptSweepColumns = 4;
 // Columns that are streamed. In a sweep both panels share a broadcast, and the sums of some columns stay in registers:
 // worth its way through memory from here on. Measured on Zen 4.
 template <class F>
-constexpr int64_t kMostStreamed = F::kSign == Sign::wide ? kStreamColumns : 5;
+constexpr int64_t kMostStreamed = kSign<F> == Sign::wide ? kStreamColumns : 5;
 
 // Blocks unpacked at once: twice as many save entries and exits of sweeps, but not where each must turn its activations
 // to x + 128 for one scale a block.
 template <class F>
-constexpr int64_t kTile = F::kSign == Sign::offset && !F::kScaled ? kTileBlocks / 2 : kTileBlocks;
+constexpr int64_t kTile = kSign<F> == Sign::offset && !F::kScaled ? kTileBlocks / 2 : kTileBlocks;
 
 // Where a row of activations has its parts, in bytes.
 struct RowLayout {
@@ -78,10 +91,10 @@ struct RowLayout {
 }
 
 // Products of one quad in 16 bits.
-template <Sign kSign>
+template <Sign kHow>
 [[gnu::always_inline]] inline __m256i multiply(__m256i w, __m256i x) {
-  if constexpr (kSign == Sign::plain) return _mm256_maddubs_epi16(w, x);
-  if constexpr (kSign == Sign::offset) return _mm256_maddubs_epi16(x, w);
+  if constexpr (kHow == Sign::plain) return _mm256_maddubs_epi16(w, x);
+  if constexpr (kHow == Sign::offset) return _mm256_maddubs_epi16(x, w);
   return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
 }
 
@@ -108,13 +121,28 @@ template <Sign kSign>
   return difference;
 }
 
+#if defined(__AVXVNNI__)
+// Products of one quad added in 32 bits.
+template <Sign kHow>
+[[gnu::always_inline]] inline __m256i dot(__m256i sum, __m256i w, __m256i x) {
+  return kHow == Sign::plain ? _mm256_dpbusd_avx_epi32(sum, w, x) : _mm256_dpbusd_avx_epi32(sum, x, w);
+}
+#endif
+
 // 128 times the sum of the quants of kCount quads, in 16 bits: what is taken off from the sum of an `offset` format.
-// The quants of so many quads, of -16 ... 15 (8 quads) or -32 ... 31 (4) at most, add up in 8 bits.
+// The quants of so many quads, of -16 ... 15 (8 quads) or -32 ... 31 (4) at most, add up in 8 bits. With kVnni -128
+// times the sum, in 32 bits: the start value.
 template <int kCount>
 [[gnu::always_inline]] inline __m256i offset_value(const __m256i* quads) {
+#if defined(__AVXVNNI__)
+  __m256i start = _mm256_setzero_si256();
+  for (int q = 0; q < kCount; ++q) start = dot<Sign::offset>(start, quads[q], _mm256_set1_epi8(-128));
+  return _mm256_sub_epi32(_mm256_setzero_si256(), start);
+#else
   __m256i sum = quads[0];
   for (int q = 1; q < kCount; ++q) sum = _mm256_add_epi8(sum, quads[q]);
   return _mm256_maddubs_epi16(_mm256_set1_epi8(-128), sum);
+#endif
 }
 
 // Scaled sums of the 16 halves of 8 blocks of one row: scale of the block times the exact integer sum.
@@ -193,13 +221,22 @@ template <class F>
   return widen(words);
 }
 
+#if defined(__AVXVNNI__)
+// A sum in 32 bits, times the scale of kScaled formats.
+template <class F>
+[[gnu::always_inline]] inline __m256i close_integers(__m256i integers, const Lanes& scale) {
+  if constexpr (F::kScaled) return _mm256_mullo_epi32(integers, load(scale));
+  return integers;
+}
+#endif
+
 // What is taken off from the sums of a block: one for each scale.
 template <class F>
 [[gnu::always_inline]] inline void offset_values(const Quads& w, __m256i (&offset)[F::kHalves]) {
   constexpr int kPart = kQuads / F::kHalves;
   for (int h = 0; h < F::kHalves; ++h) {
     offset[h] = _mm256_setzero_si256();
-    if constexpr (F::kSign == Sign::offset) offset[h] = offset_value<kPart>(w.q + h * kPart);
+    if constexpr (kSign<F> == Sign::offset) offset[h] = offset_value<kPart>(w.q + h * kPart);
   }
 }
 
@@ -209,6 +246,16 @@ template <class F>
                                                      const Lanes* scales, const std::byte* x) {
   constexpr int kPart = kQuads / F::kHalves;
   __m256i integers = _mm256_setzero_si256();
+#if defined(__AVXVNNI__)
+#pragma GCC unroll 2
+  for (int h = 0; h < F::kHalves; ++h) {
+    __m256i sum = offset[h];
+#pragma GCC unroll 8
+    for (int q = h * kPart; q < (h + 1) * kPart; ++q) sum = dot<kSign<F>>(sum, w.q[q], broadcast_quad(x + 4 * q));
+    const __m256i closed = close_integers<F>(sum, scales[h]);
+    integers = h == 0 ? closed : _mm256_add_epi32(integers, closed);
+  }
+#else
 #pragma GCC unroll 2
   for (int h = 0; h < F::kHalves; ++h) {
 #pragma GCC unroll 8
@@ -216,14 +263,15 @@ template <class F>
       __m256i words = _mm256_setzero_si256();
 #pragma GCC unroll 8
       for (int q = part; q < part + F::kDepth; ++q) {
-        const __m256i product = multiply<F::kSign>(w.q[q], broadcast_quad(x + 4 * q));
+        const __m256i product = multiply<kSign<F>>(w.q[q], broadcast_quad(x + 4 * q));
         words = q == part ? product : add_words(words, product);
       }
-      if constexpr (F::kSign == Sign::offset) words = subtract_words(words, offset[h]);
+      if constexpr (kSign<F> == Sign::offset) words = subtract_words(words, offset[h]);
       const __m256i closed = close_words<F>(words, scales[h]);
       integers = part == 0 ? closed : _mm256_add_epi32(integers, closed);
     }
   }
+#endif
   return integers;
 }
 
@@ -247,14 +295,14 @@ struct GroupScales {
 template <class F, int64_t kColumns>
 struct GroupActivations {
   static constexpr bool kHalfSums = F::kMins && F::kHalves == 2;
-  OffsetActivations offset[F::kSign == Sign::offset ? kColumns : 1];
+  OffsetActivations offset[kSign<F> == Sign::offset ? kColumns : 1];
   alignas(32) float halves[kHalfSums ? kColumns : 1][16];
 
   // At the group's first quants, scales and sums of the first of `columns` rows.
   [[gnu::always_inline]] BlockActivations prepare(int64_t columns, const std::byte* x, const std::byte* xs,
                                                   const std::byte* xm, int64_t stride) {
     BlockActivations block{x, xs, stride, stride, xm, stride};
-    if constexpr (F::kSign == Sign::offset) {
+    if constexpr (kSign<F> == Sign::offset) {
       for (int64_t c = 0; c < columns; ++c) offset_activations(x + c * stride, F::kBlocks, offset[c]);
       block.quants = offset[0].blocks[0].bytes;
       block.quants_stride = sizeof(offset[0]);
@@ -331,9 +379,9 @@ void stream(const LinearTile& tile, const std::byte* panel, float* out, int64_t 
 // and 3. Of a kScaled format they come with the factors of their groups.
 template <class F, int kPanels>
 struct alignas(64) Unpacked {
-  static constexpr int kParts = F::kSign == Sign::wide ? 2 : 1;
+  static constexpr int kParts = kSign<F> == Sign::wide ? 2 : 1;
   static constexpr int kGroups = kTileBlocks / F::kBlocks;
-  static_assert(F::kSign != Sign::offset || F::kDepth * F::kHalves == kQuads);
+  static_assert(kVnni || kSign<F> != Sign::offset || F::kDepth * F::kHalves == kQuads);
   Lanes quads[kTileBlocks][kQuads][kParts][kPanels];
   Lanes scales[kTileBlocks * F::kHalves][kPanels];
   Lanes mins[kTileBlocks * F::kHalves][kPanels];
@@ -388,14 +436,14 @@ template <class F, int kPanels>
   Quads w;
   F::quads(group, b, w);
   for (int q = 0; q < kQuads; ++q) {
-    if constexpr (F::kSign == Sign::wide) {
+    if constexpr (kSign<F> == Sign::wide) {
       store(out.quads[block][q][0][p], even_bytes(w.q[q]));
       store(out.quads[block][q][1][p], odd_bytes(w.q[q]));
     } else {
       store(out.quads[block][q][0][p], w.q[q]);
     }
   }
-  if constexpr (F::kSign == Sign::offset) {
+  if constexpr (kSign<F> == Sign::offset) {
     for (int h = 0; h < F::kHalves; ++h) {
       store(out.offsets[block * F::kHalves + h][p], offset_value<kPart>(w.q + h * kPart));
     }
@@ -461,6 +509,39 @@ template <class F, int kPanels, int kColumns>
   }
 }
 
+#if defined(__AVXVNNI__)
+// The integer sums of one block for kPanels panels and kColumns columns.
+template <class F, int kPanels, int kColumns>
+[[gnu::always_inline]] inline void block_sums(const Unpacked<F, kPanels>& w, int64_t block, const std::byte* x,
+                                              int64_t x_stride, __m256i (&integers)[kColumns][kPanels]) {
+  constexpr int kPart = kQuads / F::kHalves;
+#pragma GCC unroll 2
+  for (int h = 0; h < F::kHalves; ++h) {
+    __m256i sums[kColumns][kPanels];
+    for (int c = 0; c < kColumns; ++c) {
+      for (int p = 0; p < kPanels; ++p) {
+        sums[c][p] = kSign<F> == Sign::plain ? _mm256_setzero_si256() : load(w.offsets[block * F::kHalves + h][p]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int q = h * kPart; q < (h + 1) * kPart; ++q) {
+      __m256i quads[kPanels];
+      for (int p = 0; p < kPanels; ++p) quads[p] = load(w.quads[block][q][0][p]);
+#pragma GCC unroll 8
+      for (int c = 0; c < kColumns; ++c) {
+        const __m256i a = broadcast_quad(x + c * x_stride + 4 * q);
+        for (int p = 0; p < kPanels; ++p) sums[c][p] = dot<kSign<F>>(sums[c][p], quads[p], a);
+      }
+    }
+    for (int c = 0; c < kColumns; ++c) {
+      for (int p = 0; p < kPanels; ++p) {
+        const __m256i closed = close_integers<F>(sums[c][p], w.scales[block * F::kHalves + h][p]);
+        integers[c][p] = h == 0 ? closed : add_integers(integers[c][p], closed);
+      }
+    }
+  }
+}
+#else
 // The sums in 16 bits of kDepth quads from `first`.
 template <class F, int kPanels, int kColumns>
 [[gnu::always_inline]] inline void sum_words(const Unpacked<F, kPanels>& w, int64_t block, int first,
@@ -474,10 +555,10 @@ template <class F, int kPanels, int kColumns>
     for (int c = 0; c < kColumns; ++c) {
       const __m256i a = broadcast_quad(x + c * x_stride + 4 * q);
       for (int p = 0; p < kPanels; ++p) {
-        const __m256i product = multiply<F::kSign>(quads[p], a);
+        const __m256i product = multiply<kSign<F>>(quads[p], a);
         if (q > first) {
           words[c][p] = add_words(words[c][p], product);
-        } else if constexpr (F::kSign == Sign::offset) {
+        } else if constexpr (kSign<F> == Sign::offset) {
           words[c][p] = subtract_words(product, load(w.offsets[block * F::kHalves + first / F::kDepth][p]));
         } else {
           words[c][p] = product;
@@ -504,6 +585,7 @@ template <class F, int kPanels, int kColumns>
     }
   }
 }
+#endif
 
 // Adds a group of a kScaled format to the products: `sums` are those of its blocks, sums_x those of the activations of
 // the first column's blocks, or of their halves.
@@ -552,14 +634,14 @@ template <class F, int kPanels, int kColumns>
   constexpr bool kHalfSums = F::kMins && F::kHalves == 2;
   constexpr int64_t kRun = F::kScaled ? F::kBlocks : kTileBlocks;
   const int64_t stride = x.stride;
-  [[maybe_unused]] WideActivations wide[F::kSign == Sign::wide ? kColumns : 1];
-  [[maybe_unused]] OffsetActivations offset[F::kSign == Sign::offset ? kColumns : 1];
+  [[maybe_unused]] WideActivations wide[kSign<F> == Sign::wide ? kColumns : 1];
+  [[maybe_unused]] OffsetActivations offset[kSign<F> == Sign::offset ? kColumns : 1];
   for (int c = 0; c < kColumns; ++c) {
-    if constexpr (F::kSign == Sign::wide) widen_activations(x.quants + c * stride, blocks, wide[c]);
-    if constexpr (F::kSign == Sign::offset) offset_activations(x.quants + c * stride, blocks, offset[c]);
+    if constexpr (kSign<F> == Sign::wide) widen_activations(x.quants + c * stride, blocks, wide[c]);
+    if constexpr (kSign<F> == Sign::offset) offset_activations(x.quants + c * stride, blocks, offset[c]);
   }
-  const std::byte* quants = F::kSign == Sign::offset ? offset[0].blocks[0].bytes : x.quants;
-  const int64_t quants_stride = F::kSign == Sign::offset ? int64_t{sizeof(offset[0])} : stride;
+  const std::byte* quants = kSign<F> == Sign::offset ? offset[0].blocks[0].bytes : x.quants;
+  const int64_t quants_stride = kSign<F> == Sign::offset ? int64_t{sizeof(offset[0])} : stride;
   const std::byte* scales = x.scales;
   for (int64_t first = 0; first < blocks; first += kRun) {
     const int64_t last = blocks - first < kRun ? blocks : first + kRun;
@@ -573,7 +655,7 @@ template <class F, int kPanels, int kColumns>
     for (int64_t b = first; b < last; ++b) {
       ask<F, kPanels>(ahead);
       __m256i integers[kColumns][kPanels];
-      if constexpr (F::kSign == Sign::wide) {
+      if constexpr (kSign<F> == Sign::wide) {
         block_sums_wide<F, kPanels, kColumns>(w, b, wide, integers);
       } else {
         block_sums<F, kPanels, kColumns>(w, b, quants + b * kBlock, quants_stride, integers);
