@@ -201,7 +201,7 @@ int run(int argc, char** argv) {
   ThreadPool* pools[] = {&single, &several};
   pin(several);
   const HugeBuffer memory(static_cast<size_t>(kDecodeBytes), "benchmark weights");
-  for (const Isa isa : {Isa::avx512, Isa::avxvnni, Isa::avx2}) {
+  for (const Isa isa : {Isa::amx, Isa::avx512, Isa::avxvnni, Isa::avx2}) {
     if (!isa_available(isa) || (isa_wanted != "all" && isa_wanted != isa_name(isa))) continue;
     if (argc > 4) {
       for (const LinearType& type : kLinearTypes) {

@@ -45,7 +45,7 @@ inline std::vector<graph::DeviceFactory> cpu_factory() {
 // The instruction sets that this machine has.
 inline std::vector<std::string> available_isas() {
   std::vector<std::string> isas;
-  for (const char* isa : {"scalar", "avx2", "avxvnni", "avx512"}) {
+  for (const char* isa : {"scalar", "avx2", "avxvnni", "avx512", "amx"}) {
     try {
       const graph::Registry registry(cpu_factory(), {1, isa});
       isas.emplace_back(isa);

@@ -5,12 +5,14 @@ set(MINFER_LINEAR_AVX2 kernels/avx2/linear_32.cpp kernels/avx2/linear_k.cpp kern
 set(MINFER_LINEAR_AVXVNNI kernels/avxvnni/linear.cpp kernels/avxvnni/linear_32.cpp kernels/avxvnni/linear_k.cpp)
 set(MINFER_LINEAR_AVX512 kernels/avx512/linear_32.cpp kernels/avx512/linear_bf16.cpp kernels/avx512/linear_k.cpp
     kernels/avx512/linear_plain.cpp)
+set(MINFER_LINEAR_AMX kernels/amx/linear.cpp)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  list(APPEND MINFER_CPU_SOURCES ${MINFER_LINEAR_AVX2} ${MINFER_LINEAR_AVXVNNI} ${MINFER_LINEAR_AVX512})
+  list(APPEND MINFER_CPU_SOURCES ${MINFER_LINEAR_AVX2} ${MINFER_LINEAR_AVXVNNI} ${MINFER_LINEAR_AVX512} ${MINFER_LINEAR_AMX})
   # g++ 12 takes the undefined vectors of its own intrinsics for uninitialized ones.
   set(MINFER_LINEAR_QUIET $<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   set_source_files_properties(${MINFER_LINEAR_AVX2} PROPERTIES COMPILE_OPTIONS "${MINFER_AVX2_FLAGS};-O3;${MINFER_LINEAR_QUIET}")
   set_source_files_properties(${MINFER_LINEAR_AVXVNNI} PROPERTIES COMPILE_OPTIONS "${MINFER_AVXVNNI_FLAGS};-O3;${MINFER_LINEAR_QUIET}")
+  set_source_files_properties(${MINFER_LINEAR_AMX} PROPERTIES COMPILE_OPTIONS "${MINFER_AMX_FLAGS};-O3;${MINFER_LINEAR_QUIET}")
   set_source_files_properties(${MINFER_LINEAR_AVX512} PROPERTIES COMPILE_OPTIONS "${MINFER_AVX512_FLAGS};-O3;${MINFER_LINEAR_QUIET}")
 endif()
 if(MINFER_BUILD_BENCH)

@@ -99,7 +99,7 @@ AttentionPartial partial_at(float* block, int64_t vectors) {
 const AttentionKernels* kernels_of(Isa isa) {
 #if defined(__x86_64__)
   if (is_avx2(isa)) return &avx2::kAttentionKernels;
-  if (isa == Isa::avx512) return &avx512::kAttentionKernels;
+  if (is_avx512(isa)) return &avx512::kAttentionKernels;
 #endif
   return nullptr;
 }

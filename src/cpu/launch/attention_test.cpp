@@ -31,7 +31,7 @@ using Bytes = std::vector<std::byte>;
 
 std::vector<Isa> vector_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::avx2, Isa::avxvnni, Isa::avx512}) {
+  for (const Isa isa : {Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::amx}) {
     if (isa_available(isa)) isas.push_back(isa);
   }
   return isas;

@@ -35,7 +35,7 @@ void append_head(const KvWriters& writers, const KvAppendArgs& args, int64_t kv_
 KvWriters kv_writers(Isa isa) {
 #if defined(__x86_64__)
   if (is_avx2(isa)) return {&avx2::write_kv_k, &avx2::write_kv_v};
-  if (isa == Isa::avx512) return {&avx512::write_kv_k, &avx512::write_kv_v};
+  if (is_avx512(isa)) return {&avx512::write_kv_k, &avx512::write_kv_v};
 #else
   static_cast<void>(isa);
 #endif

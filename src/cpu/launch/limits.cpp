@@ -35,10 +35,13 @@ LimitKernels limit_kernels(Isa isa) {
       return avxvnni::limit_kernels();
     case Isa::avx512:
       return avx512::kLimitKernels;
+    case Isa::amx:
+      return amx::limit_kernels();
 #else
     case Isa::avx2:
     case Isa::avxvnni:
     case Isa::avx512:
+    case Isa::amx:
       break;
 #endif
   }

@@ -35,6 +35,9 @@ LimitKernels limit_kernels();
 namespace avx512 {
 extern const LimitKernels kLimitKernels;
 }
+namespace amx {
+LimitKernels limit_kernels();
+}
 
 // The memory that measure_limits takes while it runs: four times the caches of the processors, and 16 MiB a thread at
 // least; 192 MiB a thread where Linux doesn't say what caches there are.

@@ -32,6 +32,8 @@ LinearTileFn tile_function(Isa isa, DType dtype) {
       return avxvnni::linear_tile(dtype);
     case Isa::avx512:
       return avx512::linear_tile(dtype);
+    case Isa::amx:
+      return amx::linear_tile(dtype);
 #else
     default:
       break;

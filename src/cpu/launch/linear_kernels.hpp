@@ -42,5 +42,8 @@ LinearTileFn linear_tile(tensor::DType dtype);
 namespace avx512 {
 LinearTileFn linear_tile(tensor::DType dtype);
 }
+namespace amx {
+LinearTileFn linear_tile(tensor::DType dtype);
+}
 
 }  // namespace minfer::cpu

@@ -111,7 +111,7 @@ Reference make_reference(const LinearType& type, std::vector<std::byte> source, 
 
 // The activations as a kernel reads them: that of BF16 on AVX-512 rounds them to its type.
 std::vector<float> read_by(Isa isa, DType dtype, std::vector<float> x) {
-  if (isa != Isa::avx512 || dtype != DType::bf16) return x;
+  if (!is_avx512(isa) || dtype != DType::bf16) return x;
   for (float& value : x) value = tensor::bfloat16_to_float(tensor::float_to_bfloat16(value));
   return x;
 }

@@ -178,7 +178,7 @@ std::optional<Layout> linear_layout(Isa isa, DType dtype) {
     return Layout::raw;
   }
   if (find_panel_type(dtype) == nullptr && plain_bytes(dtype) == 0) return std::nullopt;
-  return isa == Isa::avx512 ? Layout::panel16 : Layout::panel8;
+  return is_avx512(isa) ? Layout::panel16 : Layout::panel8;
 }
 
 int64_t panel_count(Layout layout, int64_t rows) {

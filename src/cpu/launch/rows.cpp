@@ -57,7 +57,7 @@ float* at(float* base, int64_t stride, int64_t row, int64_t column) {
 const RowKernels& row_kernels(Isa isa) {
 #if defined(__x86_64__)
   if (is_avx2(isa)) return avx2::row_kernels();
-  if (isa == Isa::avx512) return avx512::row_kernels();
+  if (is_avx512(isa)) return avx512::row_kernels();
 #endif
   check(isa == Isa::scalar, "no row kernels for this instruction set");
   return scalar::row_kernels();

@@ -2,6 +2,9 @@
 // whether the operating system saves the wide registers.
 #include "cpu/runtime/isa.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <string>
 
 #include "base/error.hpp"
@@ -34,6 +37,16 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni") &&
          __builtin_cpu_supports("avx512bf16");
 }
+
+// Linux gives tiles to a process that asks for them (arch_prctl(2), Documentation/arch/x86/xstate.rst), for good.
+bool has_amx() {
+  constexpr long kRequestPermission = 0x1023;
+  constexpr long kTileData = 18;
+  static const bool allowed = has_avx512() && __builtin_cpu_supports("amx-tile") &&
+                              __builtin_cpu_supports("amx-int8") &&
+                              syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return allowed;
+}
 #else
 bool has_avx2() {
   return false;
@@ -42,6 +55,9 @@ bool has_avxvnni() {
   return false;
 }
 bool has_avx512() {
+  return false;
+}
+bool has_amx() {
   return false;
 }
 #endif
@@ -58,6 +74,8 @@ std::string_view isa_name(Isa isa) {
       return "avxvnni";
     case Isa::avx512:
       return "avx512";
+    case Isa::amx:
+      return "amx";
   }
   return "scalar";
 }
@@ -72,6 +90,8 @@ bool isa_available(Isa isa) {
       return has_avxvnni();
     case Isa::avx512:
       return has_avx512();
+    case Isa::amx:
+      return has_amx();
   }
   return false;
 }

@@ -9,6 +9,8 @@
 // vpdpbusd takes one unsigned side. Types without an offset are unsigned themselves; for the others the activations
 // are, as x + 128 (an exclusive or that costs nothing, as part of the broadcast), and 128 times the sum of the quants
 // is taken off by the integer start value.
+// Compiled for AMX (the folder amx) a sweep of 16 columns and more has its integer sums from tdpbssd, 16 columns times
+// 16 rows at once: they are the same integers, added to the products in the same order, and so the bits are the same.
 #pragma once
 
 #include <immintrin.h>
@@ -333,6 +335,97 @@ template <class F, int kPanels, int kColumns>
   }
 }
 
+#if defined(__AMX_INT8__)
+constexpr int kTileColumns = 16;
+
+// The shapes of the tiles while it lives, on its thread. 0: a block of 16 rows of activations; 2 and 3: the quads of a
+// panel for it; 4 to 7: sums of 16 columns and 16 rows.
+class TileShapes {
+ public:
+  TileShapes() {
+    Config config;
+    for (int t = 0; t < 8; ++t) {
+      config.row_bytes[t] = static_cast<uint16_t>(t == 0 ? kBlock : 64);
+      config.rows[t] = static_cast<uint8_t>(t == 2 || t == 3 ? kQuads : kTileColumns);
+    }
+    _tile_loadconfig(&config);
+  }
+  ~TileShapes() { _tile_release(); }
+  TileShapes(const TileShapes&) = delete;
+  TileShapes& operator=(const TileShapes&) = delete;
+
+ private:
+  struct alignas(64) Config {
+    uint8_t palette = 1;
+    uint8_t start_row = 0;
+    uint8_t reserved[14] = {};
+    uint16_t row_bytes[16] = {};
+    uint8_t rows[16] = {};
+  };
+};
+
+// The integer sums of a block: of each panel, a row of lanes a column.
+template <int kPanels>
+struct alignas(64) BlockSums {
+  int32_t lanes[kPanels][kTileColumns][kLanes];
+};
+
+// The sums of a block, in other tiles than those of the block before. A tile's name is part of the instruction: a
+// digit.
+template <int kPanels, bool kOdd>
+[[gnu::always_inline]] inline void block_tiles(const Unpacked<kPanels>& w, int64_t block, const std::byte* x,
+                                               int64_t x_stride, BlockSums<kPanels>& out) {
+  constexpr int kStride = kPanels * 64;
+  _tile_loadd(0, x, x_stride);
+  _tile_loadd(2, w.quads[block][0][0], kStride);
+  if constexpr (kOdd) {
+    _tile_zero(6);
+    _tile_dpbssd(6, 0, 2);
+    _tile_stored(6, out.lanes[0], 64);
+  } else {
+    _tile_zero(4);
+    _tile_dpbssd(4, 0, 2);
+    _tile_stored(4, out.lanes[0], 64);
+  }
+  if constexpr (kPanels == 2) {
+    _tile_loadd(3, w.quads[block][0][1], kStride);
+    if constexpr (kOdd) {
+      _tile_zero(7);
+      _tile_dpbssd(7, 0, 3);
+      _tile_stored(7, out.lanes[1], 64);
+    } else {
+      _tile_zero(5);
+      _tile_dpbssd(5, 0, 3);
+      _tile_stored(5, out.lanes[1], 64);
+    }
+  }
+}
+
+// As sweep, for kTileColumns rows of activations and formats of one scale a block. The tiles of a block run while the
+// one before is added.
+template <class F, int kPanels>
+[[gnu::noinline]] void sweep_tiles(const Unpacked<kPanels>& w, int64_t blocks, const std::byte* x, const std::byte* xs,
+                                   const std::byte* xm, int64_t x_stride, float* products, int64_t products_stride) {
+  static_assert(F::kHalves == 1);
+  BlockSums<kPanels> sums[2];
+  block_tiles<kPanels, false>(w, 0, x, x_stride, sums[0]);
+  for (int64_t b = 0; b < blocks; ++b) {
+    const std::byte* next = x + (b + 1) * kBlock;
+    if (b + 1 < blocks && b % 2 == 0) block_tiles<kPanels, true>(w, b + 1, next, x_stride, sums[1]);
+    if (b + 1 < blocks && b % 2 == 1) block_tiles<kPanels, false>(w, b + 1, next, x_stride, sums[0]);
+    for (int c = 0; c < kTileColumns; ++c) {
+      const __m512 scale_x = broadcast(xs + c * x_stride + 4 * b);
+      for (int p = 0; p < kPanels; ++p) {
+        const __m512i integers[] = {_mm512_load_si512(sums[b % 2].lanes[p][c])};
+        float* product = products + c * products_stride + p * kLanes;
+        _mm512_store_ps(product, fold<F>(_mm512_load_ps(product), integers, w.scales[b][p], w.mins[b][p],
+                                         kPanels * kLanes, scale_x, xm + c * x_stride + 4 * b));
+      }
+    }
+  }
+}
+#endif
+
 // Many columns: kPanels panels are unpacked once for all of them.
 template <class F, int kPanels>
 void sweep_panels(const LinearTile& tile) {
@@ -348,7 +441,16 @@ void sweep_panels(const LinearTile& tile) {
   for (int64_t first = 0; first < blocks; first += kTileBlocks) {
     const int64_t count = blocks - first < kTileBlocks ? blocks - first : kTileBlocks;
     unpack<F, kPanels>(tile, first, count, w);
-    for (int64_t c = 0; c < tile.columns;) {
+    int64_t c = 0;
+#if defined(__AMX_INT8__)
+    for (; tile.columns - c >= kTileColumns; c += kTileColumns) {
+      const std::byte* row = tile.x + c * tile.x_stride;
+      sweep_tiles<F, kPanels>(w, count, row + first * kBlock, row + layout.scales + first * 4,
+                              row + layout.sums + first * 4, tile.x_stride, tile.products + c * products_stride,
+                              products_stride);
+    }
+#endif
+    while (c < tile.columns) {
       const int64_t columns = next_columns(tile.columns - c, kSweepColumns<F>);
       const std::byte* row = tile.x + c * tile.x_stride;
       sweep_columns<F, kPanels, kSweepColumns<F>>(columns, w, count, row + first * kBlock,
@@ -361,6 +463,9 @@ void sweep_panels(const LinearTile& tile) {
 
 template <class F>
 void sweep_all(LinearTile tile) {
+#if defined(__AMX_INT8__)
+  const TileShapes shapes;
+#endif
   int64_t left = tile.panels_count;
   for (; left >= kSweepPanels; left -= kSweepPanels) {
     sweep_panels<F, kSweepPanels>(tile);
