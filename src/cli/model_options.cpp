@@ -316,6 +316,9 @@ void load_weights(LoadedModel& loaded, const ModelOptions& options, int64_t cont
   });
   progress.clear();
   notice_limits(loaded.model, options, context);
+  if (!options.explain) {  // which says so itself
+    for (const std::string& reason : loaded.runner->placement().unused) say("minfer: no layers on {}\n", reason);
+  }
   if (options.op_timing) set_op_timing(loaded, true);
 }
 

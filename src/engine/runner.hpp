@@ -73,6 +73,8 @@ class Runner {
   // Both; returns the logits.
   std::span<const float> step(const graph::StepData& data);
   int64_t in_flight() const { return in_flight_; }
+  // Which layers are where.
+  const PlacementPlan& placement() const { return placement_; }
   // Whether steps may ask for draws; and whether such steps may be submitted behind one in flight.
   bool draws() const { return devices_[placement_.parts.back().device]->draws(); }
   bool runs_ahead() const { return placement_.parts.size() == 1 && draws(); }

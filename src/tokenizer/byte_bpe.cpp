@@ -179,9 +179,18 @@ ByteBpe::ByteBpe(const Vocab& vocab)
   }
 }
 
-bool ByteBpe::keeps_bytes() const {
-  if (rule_.normalize_nfc || lowercase_ || rule_.whole_characters) return false;
-  return std::all_of(byte_ids_.begin(), byte_ids_.end(), [](TokenId id) { return id >= 0; });
+size_t ByteBpe::most_shrink() const {
+  if (rule_.whole_characters || lowercase_) return 0;
+  if (!rule_.normalize_nfc) return 1;
+  // What form C composes has two bytes or more, and is made of at most four characters of at most four bytes.
+  constexpr size_t kMostComposed = 8;
+  const bool keeps_all = std::all_of(byte_ids_.begin(), byte_ids_.end(), [](TokenId id) { return id >= 0; });
+  return keeps_all ? kMostComposed : 0;
+}
+
+size_t ByteBpe::kept_bytes(std::string_view text) const {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [this](char c) { return byte_ids_[static_cast<uint8_t>(c)] >= 0; }));
 }
 
 // What the rule does to a text before it is split.

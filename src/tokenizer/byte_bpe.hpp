@@ -64,8 +64,10 @@ class ByteBpe {
   explicit ByteBpe(const Vocab& vocab);
 
   const PretokenizerRule& rule() const { return rule_; }
-  // Whether the tokens of a text stand for all of its bytes as they are.
-  bool keeps_bytes() const;
+  // By how much a text may get shorter before it is cut into tokens, its kept_bytes() aside; 0: not known.
+  size_t most_shrink() const;
+  // The bytes of a text that the vocabulary has tokens for.
+  size_t kept_bytes(std::string_view text) const;
   // Appends the ids of well-formed `text`, which has no special tokens in it.
   void encode(std::string_view text, Scratch& scratch, std::vector<TokenId>& out) const;
   // Appends the bytes that a token stands for.

@@ -107,16 +107,22 @@ void Tokenizer::set_defaults() {
   if (add_eos) end_ = end;
 }
 
-std::optional<size_t> Tokenizer::find_most_token_bytes() const {
+size_t Tokenizer::find_most_token_bytes() const {
   const VocabData& said = vocab_.data();
-  if (!said.lstrip.empty() || !said.rstrip.empty()) return std::nullopt;  // they take any amount of white space
+  if (!said.lstrip.empty() || !said.rstrip.empty()) return 0;  // they take any amount of white space
   const auto* bytes = std::get_if<std::unique_ptr<ByteBpe>>(&model_);
-  const bool keeps_bytes = bytes != nullptr ? (*bytes)->keeps_bytes()
-                                            : vocab_.kind() == VocabKind::sentencepiece;  // "▁" is the longer space
-  if (!keeps_bytes) return std::nullopt;
+  size_t shrink = vocab_.kind() == VocabKind::sentencepiece ? 1 : 0;  // whose "▁" is longer than a space
+  if (bytes != nullptr) shrink = (*bytes)->most_shrink();
   size_t most = 4;  // of a character that becomes the unknown token
   for (size_t id = 0; id < vocab_.size(); ++id) most = std::max(most, vocab_.text(static_cast<TokenId>(id)).size());
-  return most;
+  return most * shrink;
+}
+
+size_t Tokenizer::least_tokens(std::string_view text) const {
+  if (most_token_bytes_ == 0) return 0;
+  const auto* bytes = std::get_if<std::unique_ptr<ByteBpe>>(&model_);
+  const size_t kept = bytes != nullptr ? (*bytes)->kept_bytes(text) : text.size();
+  return (kept + most_token_bytes_ - 1) / most_token_bytes_;
 }
 
 Tokenizer::~Tokenizer() = default;

@@ -289,21 +289,22 @@ TEST(Encode, SpecialTokensTakeWhiteSpaceWhereTheFileSays) {
   EXPECT_THAT(tokenizer.encode("a \n</s>a", {.parse_special = true}), ElementsAre(262, 2, 262));
 }
 
-TEST(Encode, SizeBoundsTheTokensWhereTextKeepsItsBytes) {
-  const Words bytes = byte_words();
-  const Tokenizer plain(bytes.data);
-  EXPECT_EQ(plain.most_token_bytes(), 11U);  // <|im_end|>x
-  const Words runs = sentence_words();
-  const Tokenizer sentences(runs.data);
-  EXPECT_EQ(sentences.most_token_bytes(), 6U);  // <0x00>, as it is written
-  const Words normalized = byte_words("command-r");
-  EXPECT_FALSE(Tokenizer(normalized.data).most_token_bytes());
+TEST(Encode, SizeBoundsTheTokensFromBelow) {
+  const std::string text(1000, 'a');
+  const auto least = [&text](const Words& words) { return Tokenizer(words.data).least_tokens(text); };
+  EXPECT_EQ(least(byte_words()), 91U);             // "<|im_end|>x" has 11 bytes
+  EXPECT_EQ(least(sentence_words()), 167U);        // "<0x00>" as it is written
+  EXPECT_EQ(least(byte_words("command-r")), 12U);  // form C may be shorter
   Words stripping = byte_words();
   stripping.data.rstrip = {262};
-  EXPECT_FALSE(Tokenizer(stripping.data).most_token_bytes());
+  EXPECT_EQ(least(stripping), 0U);
   Words lacking = byte_words();
-  lacking.data.tokens[7] = "other";
-  EXPECT_FALSE(Tokenizer(lacking.data).most_token_bytes());  // a byte without a token is left out
+  lacking.data.tokens['a'] = "other";
+  EXPECT_EQ(least(lacking), 0U);  // bytes without a token are left out
+  lacking.data.tokens['a'] = "a";
+  lacking.data.tokens['b'] = "other";
+  EXPECT_EQ(least(lacking), 91U);
+  EXPECT_EQ(Tokenizer(byte_words().data).least_tokens(""), 0U);
 }
 
 TEST(Decode, SpacesAndControlTokens) {

@@ -167,7 +167,7 @@ PreparedChat prepare_chat(const PreparedModel& model, const ChatRequest& request
   const chat::OutputFormat format = answer_format(model.prompt.format(), request.constraint, request.tools);
   PreparedChat prepared;
   prepared.prompt = render_chat(model, request);
-  check_prompt_bytes(prepared.prompt.size(), *model.served, request.param);
+  check_prompt_text(prepared.prompt, *model.served, request.param);
   const std::vector<int32_t> tokens = model.prompt.encode(prepared.prompt);
   check_prompt(tokens, *model.served, request.param);
   prepared.wish = {request.constraint, request.tools, format, chat::begins_in_reasoning(format, prepared.prompt)};

@@ -79,16 +79,14 @@ void check_prompt(const std::vector<int32_t>& prompt, const ServedModel& model, 
                     .code = "context_length_exceeded"});
 }
 
-void check_prompt_bytes(size_t bytes, const ServedModel& model, const std::string& param) {
-  const std::optional<size_t> most = model.tokenizer->most_token_bytes();
-  if (!most) return;
-  const size_t least = (bytes + *most - 1) / *most;
+void check_prompt_text(std::string_view text, const ServedModel& model, const std::string& param) {
+  const size_t least = model.tokenizer->least_tokens(text);
   if (static_cast<int64_t>(least) <= model.context_tokens) return;
   throw ApiFailure(
       {.status = 400,
        .message = fmt::format("the prompt has {} bytes, at least {} tokens, the context {}; shorten it, or "
                               "start the server with a larger --ctx",
-                              bytes, least, model.context_tokens),
+                              text.size(), least, model.context_tokens),
        .param = param,
        .code = "context_length_exceeded"});
 }
@@ -109,7 +107,7 @@ std::vector<int32_t> read_token_ids(const std::vector<chat::Value>& ids, const s
 std::vector<std::vector<int32_t>> read_prompts(const chat::Value& value, const std::string& path,
                                                const ServedModel& model, size_t most) {
   const auto encode = [&](const std::string& text) {
-    check_prompt_bytes(text.size(), model, path);
+    check_prompt_text(text, model, path);
     return model.tokenizer->encode(text, {.parse_special = true, .add_special = true});
   };
   if (value.is_string()) return {encode(value.as_string())};

@@ -60,15 +60,15 @@ void read_model_name(Fields& fields, const ServedModel& model);
 [[noreturn]] void fail_unknown_model(const std::string& name, const ServedModel& model);
 // Errors: ApiFailure where the prompt is empty, or longer than the context; `param` names it.
 void check_prompt(const std::vector<int32_t>& prompt, const ServedModel& model, const std::string& param);
-// Errors: ApiFailure where a text of so many bytes has more tokens than the context whatever it says: hostile megabytes
-// need not be cut into tokens to be refused.
-void check_prompt_bytes(size_t bytes, const ServedModel& model, const std::string& param);
+// Errors: ApiFailure where a text is beyond the context by its size: hostile megabytes need not be cut into tokens to
+// be refused.
+void check_prompt_text(std::string_view text, const ServedModel& model, const std::string& param);
 // Token ids of a request; `path` names the list. Errors: ApiFailure for what is no token of the model.
 std::vector<int32_t> read_token_ids(const std::vector<chat::Value>& ids, const std::string& path,
                                     const ServedModel& model);
 // What an endpoint without a template takes: a text, a list of texts, of token ids, or of lists of those; tokens of
 // each. Texts get BOS and EOS where the model asks for them. Errors: ApiFailure, for none or more than `most` of
-// them too, and those of check_prompt_bytes.
+// them too, and those of check_prompt_text.
 std::vector<std::vector<int32_t>> read_prompts(const chat::Value& value, const std::string& path,
                                                const ServedModel& model, size_t most);
 

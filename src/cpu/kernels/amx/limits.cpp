@@ -27,11 +27,13 @@ int64_t dot8(int64_t rounds) noexcept {
     config.row_bytes[t] = kRowBytes;
     config.rows[t] = kRows;
   }
+  asm volatile("" ::: "memory");  // written before it is read: g++ 12 does not know that it is
   _tile_loadconfig(&config);
   alignas(64) int8_t ones[kRows][kRowBytes];
   for (auto& row : ones) {
     for (int8_t& value : row) value = 1;
   }
+  asm volatile("" ::: "memory");
   _tile_loadd(0, ones, kRowBytes);
   _tile_loadd(1, ones, kRowBytes);
   _tile_zero(4);

@@ -1,8 +1,7 @@
 // AMX linear kernels: AVX-512's tile, compiled with tdpbssd for the integer sums of its sweeps (see
 // avx512/linear_tile.hpp), so that outputs have the same bits, for the types where that is faster
-// (docs/performance.md). What adds the sums takes as long as AVX-512 needs for all, so that types with more to add gain
-// nothing. Plain types have nothing of it: the order of sums in tdpbf16ps is another than that of vdpbf16ps, and a row
-// may not depend on the batch.
+// (docs/performance.md). Plain types have nothing of it: the order of sums in tdpbf16ps is another than that of
+// vdpbf16ps, and a row may not depend on the batch.
 #include "cpu/kernels/avx512/linear_tile.hpp"
 #include "cpu/launch/linear_kernels.hpp"
 

@@ -338,6 +338,11 @@ template <class F, int kPanels, int kColumns>
 #if defined(__AMX_INT8__)
 constexpr int kTileColumns = 16;
 
+// What was written is in memory: g++ 12 does not know what its tile loads read.
+[[gnu::always_inline]] inline void in_memory() {
+  asm volatile("" ::: "memory");
+}
+
 // The shapes of the tiles while it lives, on its thread. 0: a block of 16 rows of activations; 2 and 3: the quads of a
 // panel for it; 4 to 7: sums of 16 columns and 16 rows.
 class TileShapes {
@@ -348,6 +353,7 @@ class TileShapes {
       config.row_bytes[t] = static_cast<uint16_t>(t == 0 ? kBlock : 64);
       config.rows[t] = static_cast<uint8_t>(t == 2 || t == 3 ? kQuads : kTileColumns);
     }
+    in_memory();
     _tile_loadconfig(&config);
   }
   ~TileShapes() { _tile_release(); }
@@ -408,6 +414,7 @@ template <class F, int kPanels>
                                    const std::byte* xm, int64_t x_stride, float* products, int64_t products_stride) {
   static_assert(F::kHalves == 1);
   BlockSums<kPanels> sums[2];
+  in_memory();
   block_tiles<kPanels, false>(w, 0, x, x_stride, sums[0]);
   for (int64_t b = 0; b < blocks; ++b) {
     const std::byte* next = x + (b + 1) * kBlock;
