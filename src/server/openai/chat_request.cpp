@@ -170,6 +170,13 @@ PreparedChat prepare_chat(const PreparedModel& model, const ChatRequest& request
   check_prompt_text(prepared.prompt, *model.served, request.param);
   const std::vector<int32_t> tokens = model.prompt.encode(prepared.prompt);
   check_prompt(tokens, *model.served, request.param);
+  const bool is_held = request.constraint.kind != Constraint::Kind::none || request.tools.required;
+  if (request.continue_final && format.tools->channels && is_held) {
+    fail_field(
+        "continue_final_message",
+        "continue_final_message does not go with response_format, a grammar or required calls for this model: its "
+        "answers begin with a channel; leave one of them out");
+  }
   prepared.wish = {request.constraint, request.tools, format, chat::begins_in_reasoning(format, prepared.prompt)};
   // The engine computes the prompt once: the choices come together.
   for (int64_t choice = 0; choice < request.generation.choices; ++choice) {
