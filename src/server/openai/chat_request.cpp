@@ -170,12 +170,13 @@ PreparedChat prepare_chat(const PreparedModel& model, const ChatRequest& request
   check_prompt_text(prepared.prompt, *model.served, request.param);
   const std::vector<int32_t> tokens = model.prompt.encode(prepared.prompt);
   check_prompt(tokens, *model.served, request.param);
-  const bool is_held = request.constraint.kind != Constraint::Kind::none || request.tools.required;
+  // A grammar of the request's own begins where the text ends; what is made here begins with a channel.
+  const bool is_own = request.constraint.kind == Constraint::Kind::gbnf;
+  const bool is_held = request.tools.required || (request.constraint.kind != Constraint::Kind::none && !is_own);
   if (request.continue_final && format.tools->channels && is_held) {
-    fail_field(
-        "continue_final_message",
-        "continue_final_message does not go with response_format, a grammar or required calls for this model: its "
-        "answers begin with a channel; leave one of them out");
+    fail_field("continue_final_message",
+               "continue_final_message does not go with response_format or required calls for this model: its answers "
+               "begin with a channel; leave one of them out");
   }
   prepared.wish = {request.constraint, request.tools, format, chat::begins_in_reasoning(format, prepared.prompt)};
   // The engine computes the prompt once: the choices come together.

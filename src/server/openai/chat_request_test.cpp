@@ -201,6 +201,24 @@ TEST(ChatRequest, Limits) {
             "shorten it, or start the server with a larger --ctx");
 }
 
+// gpt-oss: what is held to JSON begins with a channel, and so can't go on within a message; a grammar of one's own can.
+TEST(ChatRequest, AMessageInAChannelIsNotContinuedAsJson) {
+  Reader reader(
+      "{% for m in messages %}<|start|>{{ m.role }}<|channel|>final<|message|>{{ m.content }}{% endfor %}"
+      "{# <|channel|>commentary to=functions. #}{{ tools }}");
+  ASSERT_TRUE(reader.model.prompt.format().tools->channels);
+  const auto failure = [&reader](const std::string& more) {
+    return failure_of([&] {
+      const std::string messages =
+          R"("messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "so"}])";
+      prepare_chat(reader.model, reader.read("{" + messages + R"(, "continue_final_message": true)" + more + "}"));
+    });
+  };
+  EXPECT_THAT(failure(R"(, "response_format": {"type": "json_object"})"),
+              StartsWith("400 continue_final_message -: continue_final_message does not go with response_format"));
+  EXPECT_EQ(failure(R"(, "grammar": "root ::= \"a\"")"), failure(""));
+}
+
 TEST(ChatRequest, WrongMessagesAreNamed) {
   Reader reader;
   EXPECT_EQ(reader.failure("{}"), "400 messages -: messages is missing; expected a list of messages");
