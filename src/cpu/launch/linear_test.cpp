@@ -160,10 +160,12 @@ TEST(Linear, TailsAlongK) {
         SCOPED_TRACE(std::string(isa_name(isa)) + " " + std::string(tensor::dtype_info(type.dtype).name));
         std::mt19937 random(static_cast<uint32_t>(k));
         const std::vector<std::byte> source = testing::random_rows(type, 20, k, random);
-        const Inputs x = make_inputs(7, k, random_floats(7 * k, random));
-        const Reference reference = make_reference(type, source, 20, k, read_by(isa, type.dtype, x.exact));
-        const PackedWeight packed = pack(isa, type.dtype, 20, k, source.data());
-        expect_close(run(isa, pool, x.first(7), packed.weight), reference, rounding_count(isa, type.dtype, k));
+        for (const int64_t batch : {7, 67}) {
+          const Inputs x = make_inputs(batch, k, random_floats(batch * k, random));
+          const Reference reference = make_reference(type, source, 20, k, read_by(isa, type.dtype, x.exact));
+          const PackedWeight packed = pack(isa, type.dtype, 20, k, source.data());
+          expect_close(run(isa, pool, x.first(batch), packed.weight), reference, rounding_count(isa, type.dtype, k));
+        }
       }
     }
   }
@@ -226,6 +228,25 @@ TEST(Linear, SameBitsForEveryBatchShapeAndThreadCount) {
   }
 }
 
+// Other integer sums are the same integers: AVX-VNNI has AVX2's bits, AMX those of AVX-512.
+TEST(Linear, SetsThatShareATileHaveTheSameBits) {
+  constexpr int64_t kRows = 52, kColumns = 67, kDepth = 1280;
+  ThreadPool pool(1);
+  for (const auto& [plain, other] : {std::pair{Isa::avx2, Isa::avxvnni}, std::pair{Isa::avx512, Isa::amx}}) {
+    if (!isa_available(other)) continue;
+    for (const LinearType& type : kLinearTypes) {
+      std::mt19937 random(6);
+      const std::vector<std::byte> source = testing::random_rows(type, kRows, kDepth, random);
+      const Inputs x = make_inputs(kColumns, kDepth, random_floats(kColumns * kDepth, random));
+      const PackedWeight packed = pack(plain, type.dtype, kRows, kDepth, source.data());
+      for (const int64_t columns : {int64_t{1}, int64_t{9}, kColumns}) {
+        EXPECT_EQ(run(plain, pool, x.first(columns), packed.weight), run(other, pool, x.first(columns), packed.weight))
+            << isa_name(other) << " " << tensor::dtype_info(type.dtype).name << ", " << columns << " columns";
+      }
+    }
+  }
+}
+
 // Every quant, scale and activation at its extreme: nothing may saturate.
 TEST(Linear, ExtremesDoNotSaturate) {
   ThreadPool pool(1);
@@ -245,7 +266,7 @@ TEST(Linear, ExtremesDoNotSaturate) {
             if (type.min_at >= 0) testing::put_half(source.data() + at + type.min_at, 1.0f);
             if (type.dtype == DType::mxfp4) source[at] = std::byte{127};
           }
-          for (const int64_t batch : {1, 9}) {
+          for (const int64_t batch : {1, 9, 67}) {
             const Inputs x = make_inputs(batch, k, std::vector<float>(static_cast<size_t>(batch * k), sign));
             const Reference reference = make_reference(type, source, n, k, read_by(isa, type.dtype, x.exact));
             const PackedWeight packed = pack(isa, type.dtype, n, k, source.data());

@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "cpu/kernels/amx/tile_config.hpp"
+
 namespace minfer::cpu::amx {
 namespace {
 
@@ -13,16 +15,8 @@ constexpr int kSums = 4;                                           // tiles
 constexpr int64_t kTileOps = int64_t{2} * kRows * 16 * kRowBytes;  // a multiply and an add for each byte
 constexpr int64_t kRoundsOfOthers = 16;                            // a round does so much that fewer are enough
 
-struct alignas(64) Config {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-
 int64_t dot8(int64_t rounds) noexcept {
-  Config config;
+  TileConfig config;
   for (int t = 0; t < 8; ++t) {
     config.row_bytes[t] = kRowBytes;
     config.rows[t] = kRows;

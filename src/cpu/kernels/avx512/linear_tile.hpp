@@ -19,6 +19,9 @@
 
 #include "cpu/kernels/avx512/linear_formats.hpp"
 #include "cpu/launch/linear_kernels.hpp"
+#if defined(__AMX_INT8__)
+#include "cpu/kernels/amx/tile_config.hpp"
+#endif
 
 namespace minfer::cpu::avx512 {
 namespace {
@@ -348,7 +351,7 @@ constexpr int kTileColumns = 16;
 class TileShapes {
  public:
   TileShapes() {
-    Config config;
+    amx::TileConfig config;
     for (int t = 0; t < 8; ++t) {
       config.row_bytes[t] = static_cast<uint16_t>(t == 0 ? kBlock : 64);
       config.rows[t] = static_cast<uint8_t>(t == 2 || t == 3 ? kQuads : kTileColumns);
@@ -359,15 +362,6 @@ class TileShapes {
   ~TileShapes() { _tile_release(); }
   TileShapes(const TileShapes&) = delete;
   TileShapes& operator=(const TileShapes&) = delete;
-
- private:
-  struct alignas(64) Config {
-    uint8_t palette = 1;
-    uint8_t start_row = 0;
-    uint8_t reserved[14] = {};
-    uint16_t row_bytes[16] = {};
-    uint8_t rows[16] = {};
-  };
 };
 
 // The integer sums of a block: of each panel, a row of lanes a column.
