@@ -24,6 +24,7 @@ class Dict;
 
 constexpr uint32_t kMaxValueDepth = 200;      // containers inside containers
 constexpr size_t kMaxJsonBytes = 256u << 20;  // text given to value_from_json
+constexpr size_t kMaxJsonValues = 1u << 21;   // in it: each takes some 100 bytes, however short its text
 
 enum class Kind : uint8_t { undefined, none, boolean, integer, floating, string, list, tuple, dict, object };
 
@@ -140,7 +141,8 @@ class JsonNumberError : public Error {
 };
 
 // Parses one JSON text. Errors: JsonNumberError; invalid_input for malformed JSON or UTF-8, nesting over
-// kMaxValueDepth, text over kMaxJsonBytes, a number beyond 64-bit integers and doubles.
+// kMaxValueDepth, text over kMaxJsonBytes, more than kMaxJsonValues values, a number beyond 64-bit integers and
+// doubles.
 Value value_from_json(std::string_view text);
 
 }  // namespace minfer::chat

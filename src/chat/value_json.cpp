@@ -91,6 +91,9 @@ class ValueBuilder : public nlohmann::json_sax<json> {
   }
 
   bool add(Value value) {
+    if (++values_ > kMaxJsonValues) {
+      fail(ErrorCode::invalid_input, "JSON of more than {} values; send fewer at once", kMaxJsonValues);
+    }
     if (open_.empty()) {
       root_ = std::move(value);
     } else if (open_.back().is_object) {
@@ -103,6 +106,7 @@ class ValueBuilder : public nlohmann::json_sax<json> {
 
   std::vector<Open> open_;
   Value root_;
+  size_t values_ = 0;
 };
 
 }  // namespace

@@ -57,6 +57,10 @@ TEST(Json, RefusesWhatItCannotHold) {
     EXPECT_THROW(value_from_json(text), Error) << text.substr(0, 40);
   }
   EXPECT_THROW(value_from_json(std::string_view("{}\0 more", 8)), Error) << "a zero byte is no end";
+  std::string many = "[0";
+  for (size_t i = 2; i < kMaxJsonValues; ++i) many += ",0";  // and the list
+  EXPECT_EQ(value_from_json(many + "]").items().size(), kMaxJsonValues - 1);
+  EXPECT_THROW(value_from_json(many + ",0]"), Error);
   const std::string allowed = std::string(kMaxValueDepth, '[') + std::string(kMaxValueDepth, ']');
   EXPECT_EQ(value_from_json(allowed).depth(), kMaxValueDepth);
 }

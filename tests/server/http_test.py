@@ -267,6 +267,22 @@ class Limits(ServerTest):
             connection.send(chunk)
         self.assertEqual(connection.answer().status, 413)
 
+    def test_bodies_of_all_requests_are_limited(self):
+        self.start("body=1000")
+        head = "GET /wait?ms=1500 HTTP/1.1\r\nHost: t\r\nContent-Length: 1000\r\n\r\n"
+        waiting = [self.connect() for _ in range(16)]
+        for connection in waiting:
+            connection.send(head + "x" * 1000)
+        time.sleep(0.5)  # they are whole, and wait
+        # What is too much is refused, and only that.
+        for _ in range(3):
+            over = self.connect()
+            over.send(head + "x" * 1000)
+            answer = over.answer()
+            self.assertEqual((answer.status, json.loads(answer.body)["error"]["code"]), (503, "overloaded"))
+        self.assertEqual([connection.answer().status for connection in waiting], [200] * 16)
+        self.assertEqual(self.connect().request("POST", "/echo", b"x" * 1000).status, 200)
+
     def test_connection_limit(self):
         self.start("connections=3")
         kept = [self.connect() for _ in range(3)]

@@ -102,6 +102,7 @@ void Connection::parse() {
         if (!take_head()) return;
         break;
       case RequestReader::State::whole:
+        if (!count_body()) return;
         dispatch();
         return;
       case RequestReader::State::failed:
@@ -140,7 +141,8 @@ bool Connection::count_body() {
   counted_body_ = received;
   if (shared_->body_bytes <= kMostLargestBodies * shared_->options.max_body_bytes) return true;
   leaves_body_ = true;
-  refuse(503, "the server is receiving as many large requests as it takes; try again later");
+  release_body();  // before the others are asked: only what is too much is refused
+  refuse(503, "the server has as many large requests as it takes; try again later");
   return false;
 }
 
@@ -157,7 +159,6 @@ void Connection::dispatch() {
     responder->send(error_response(current_api_error()));
   }
   reader_.request() = {};
-  release_body();
   start_read();
 }
 

@@ -31,7 +31,7 @@ struct HttpShared {
   std::unique_ptr<boost::asio::ssl::context> tls;
   boost::asio::io_context io;
   std::atomic<bool> draining = false;
-  std::atomic<size_t> body_bytes = 0;  // of requests that are not whole yet
+  std::atomic<size_t> body_bytes = 0;  // of requests that are not answered yet
 
   std::mutex mutex;
   std::condition_variable changed;

@@ -188,7 +188,7 @@ size_t RequestReader::declared_body() const {
 }
 
 size_t RequestReader::received_body() const {
-  return parser_->parser->get().body().size();
+  return parser_->parser->get().body().size() + request_.body.size();  // where it is, once it is whole
 }
 
 bool RequestReader::expects_continue() const {
